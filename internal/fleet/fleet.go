@@ -1,0 +1,220 @@
+// Package fleet knows which workers are alive, what they hold and what they have done.
+//
+// Workers report over the worker protocol; the control loop reads what they are doing before it sizes a pool,
+// and chooses from here who should go first. The registry is in memory: workers report again after a restart.
+package fleet
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headrace/headrace/worker/protocol"
+)
+
+// Fleet is the registry of live workers. All methods are safe for concurrent use.
+type Fleet struct {
+	// silence is how long a worker may say nothing before it is forgotten.
+	silence time.Duration
+
+	mu      sync.Mutex
+	workers map[string]*worker
+	ended   map[string]protocol.Totals // by pool: totals of lives that are over
+}
+
+// worker is one live worker.
+type worker struct {
+	pool, name  string
+	incarnation string
+	slots       int
+	firstAt     time.Time
+	seenAt      time.Time
+	held        map[string]time.Time // leases it holds, by lease id, with the time they were given
+	totals      protocol.Totals
+	order       protocol.Order
+	ordered     chan struct{} // closed when order changes from run
+}
+
+// Worker is what others may know about a worker.
+type Worker struct {
+	Pool    string         `json:"pool"`
+	Name    string         `json:"name"`
+	Slots   int            `json:"slots"`
+	Held    int            `json:"busy"`
+	Order   protocol.Order `json:"order"`
+	FirstAt time.Time      `json:"first_seen_at"`
+	SeenAt  time.Time      `json:"seen_at"`
+}
+
+// Pool is the sum over the workers of one pool.
+type Pool struct {
+	Workers []Worker
+	// Slots and Held count workers that were not told to go.
+	Slots, Held int
+	// Totals only grow: they include workers that are gone.
+	Totals protocol.Totals
+}
+
+// New returns an empty registry that forgets a worker after silence.
+func New(silence time.Duration) *Fleet {
+	return &Fleet{silence: silence, workers: map[string]*worker{}, ended: map[string]protocol.Totals{}}
+}
+
+// Claimed notes that a worker asked for jobs, with all its slots where it said so, and was given leases.
+func (f *Fleet) Claimed(pool, name string, slots int, leases []string) protocol.Order {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.see(pool, name)
+	w.slots = max(w.slots, slots)
+	for _, id := range leases {
+		w.held[id] = w.seenAt
+	}
+	return w.order
+}
+
+// Settled notes that a worker ended leases.
+func (f *Fleet) Settled(name string, leases []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.workers[name]
+	if w == nil {
+		return
+	}
+	for _, id := range leases {
+		delete(w.held, id)
+	}
+}
+
+// Heartbeat takes a worker's report and returns what it shall do.
+func (f *Fleet) Heartbeat(r protocol.HeartbeatRequest) protocol.Order {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.see(r.Pool, r.Worker)
+	if w.incarnation != r.Incarnation {
+		f.end(w)
+		w.incarnation, w.totals = r.Incarnation, protocol.Totals{}
+	}
+	w.slots = r.Slots
+	w.totals = r.Totals
+	// The report is older than what was claimed in the last moments.
+	reported := make(map[string]time.Time, len(r.Leases))
+	for _, l := range r.Leases {
+		reported[l.ID] = w.seenAt
+	}
+	for id, at := range w.held {
+		if _, ok := reported[id]; !ok && w.seenAt.Sub(at) < 2*time.Second {
+			reported[id] = at
+		}
+	}
+	w.held = reported
+	return w.order
+}
+
+// see returns the worker, which is alive now. The caller holds mu.
+func (f *Fleet) see(pool, name string) *worker {
+	now := time.Now()
+	w := f.workers[name]
+	if w == nil {
+		w = &worker{pool: pool, name: name, firstAt: now, order: protocol.Run, held: map[string]time.Time{}, ordered: make(chan struct{})}
+		f.workers[name] = w
+	}
+	w.seenAt = now
+	return w
+}
+
+// Order tells a worker what to do from now on. Telling a worker that is not known is no error: it is gone.
+func (f *Fleet) Order(name string, o protocol.Order) (known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.workers[name]
+	if w == nil {
+		return false
+	}
+	if w.order == protocol.Run && o != protocol.Run {
+		close(w.ordered)
+	}
+	w.order = o
+	return true
+}
+
+// Ordered returns a channel that is closed once the worker is told to drain or stop.
+func (f *Fleet) Ordered(pool, name string) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.see(pool, name).ordered
+}
+
+// Gone forgets a worker, keeping its totals.
+func (f *Fleet) Gone(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forget(name)
+}
+
+func (f *Fleet) forget(name string) {
+	if w := f.workers[name]; w != nil {
+		f.end(w)
+		delete(f.workers, name)
+	}
+}
+
+// end adds a finished life's totals to those of its pool.
+func (f *Fleet) end(w *worker) {
+	f.ended[w.pool] = sum(f.ended[w.pool], w.totals)
+}
+
+// Pool returns what is known of a pool's workers, by name. Workers that were silent too long are forgotten first.
+func (f *Fleet) Pool(pool string) Pool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	p := Pool{}
+	for _, name := range slices.Sorted(maps.Keys(f.workers)) {
+		w := f.workers[name]
+		if w.pool != pool {
+			continue
+		}
+		if now.Sub(w.seenAt) > f.silence {
+			f.forget(name)
+			continue
+		}
+		p.Workers = append(p.Workers, Worker{
+			Pool: w.pool, Name: w.name, Slots: w.slots, Held: len(w.held), Order: w.order, FirstAt: w.firstAt, SeenAt: w.seenAt,
+		})
+		if w.order == protocol.Run {
+			p.Slots += w.slots
+			p.Held += len(w.held)
+		}
+		p.Totals = sum(p.Totals, w.totals)
+	}
+	p.Totals = sum(p.Totals, f.ended[pool])
+	return p
+}
+
+// FirstToGo returns the names of a pool's workers in the order in which they should go: those that hold nothing
+// first, then those that hold the fewest jobs; among equals the youngest.
+func (p Pool) FirstToGo() []string {
+	ws := slices.DeleteFunc(slices.Clone(p.Workers), func(w Worker) bool { return w.Order != protocol.Run })
+	slices.SortStableFunc(ws, func(a, b Worker) int {
+		return cmp.Or(cmp.Compare(a.Held, b.Held), b.FirstAt.Compare(a.FirstAt))
+	})
+	names := make([]string, len(ws))
+	for i, w := range ws {
+		names[i] = w.Name
+	}
+	return names
+}
+
+func sum(a, b protocol.Totals) protocol.Totals {
+	a.Acked += b.Acked
+	a.Nacked += b.Nacked
+	a.Released += b.Released
+	a.Dead += b.Dead
+	a.Crashed += b.Crashed
+	a.BusySeconds += b.BusySeconds
+	a.BusySquares += b.BusySquares
+	a.Runs += b.Runs
+	return a
+}
