@@ -21,20 +21,29 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
-	ended   map[string]protocol.Totals // by pool: totals of lives that are over
+	totals  map[string]protocol.Totals // by pool, over all workers that ever reported
+	lives   map[string]life            // by incarnation: what totals already counts
 }
+
+// life is what one incarnation of a worker has reported so far. It is kept for a while after the worker fell silent,
+// so that one that comes back is not counted twice.
+type life struct {
+	totals protocol.Totals
+	seenAt time.Time
+}
+
+// lifeKept is how long the last report of a silent worker is remembered.
+const lifeKept = time.Hour
 
 // worker is one live worker.
 type worker struct {
-	pool, name  string
-	incarnation string
-	slots       int
-	firstAt     time.Time
-	seenAt      time.Time
-	held        map[string]time.Time // leases it holds, by lease id, with the time they were given
-	totals      protocol.Totals
-	order       protocol.Order
-	ordered     chan struct{} // closed when order changes from run
+	pool, name string
+	slots      int
+	firstAt    time.Time
+	seenAt     time.Time
+	held       map[string]time.Time // leases it holds, by lease id, with the time they were given
+	order      protocol.Order
+	ordered    chan struct{} // closed when order changes from run
 }
 
 // Worker is what others may know about a worker.
@@ -59,7 +68,7 @@ type Pool struct {
 
 // New returns an empty registry that forgets a worker after silence.
 func New(silence time.Duration) *Fleet {
-	return &Fleet{silence: silence, workers: map[string]*worker{}, ended: map[string]protocol.Totals{}}
+	return &Fleet{silence: silence, workers: map[string]*worker{}, totals: map[string]protocol.Totals{}, lives: map[string]life{}}
 }
 
 // Claimed notes that a worker asked for jobs, with all its slots where it said so, and was given leases.
@@ -92,12 +101,9 @@ func (f *Fleet) Heartbeat(r protocol.HeartbeatRequest) protocol.Order {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := f.see(r.Pool, r.Worker)
-	if w.incarnation != r.Incarnation {
-		f.end(w)
-		w.incarnation, w.totals = r.Incarnation, protocol.Totals{}
-	}
 	w.slots = r.Slots
-	w.totals = r.Totals
+	f.totals[r.Pool] = grow(f.totals[r.Pool], f.lives[r.Incarnation].totals, r.Totals)
+	f.lives[r.Incarnation] = life{totals: r.Totals, seenAt: w.seenAt}
 	// The report is older than what was claimed in the last moments.
 	reported := make(map[string]time.Time, len(r.Leases))
 	for _, l := range r.Leases {
@@ -146,23 +152,11 @@ func (f *Fleet) Ordered(pool, name string) <-chan struct{} {
 	return f.see(pool, name).ordered
 }
 
-// Gone forgets a worker, keeping its totals.
+// Gone forgets a worker. What it did stays in its pool's totals.
 func (f *Fleet) Gone(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.forget(name)
-}
-
-func (f *Fleet) forget(name string) {
-	if w := f.workers[name]; w != nil {
-		f.end(w)
-		delete(f.workers, name)
-	}
-}
-
-// end adds a finished life's totals to those of its pool.
-func (f *Fleet) end(w *worker) {
-	f.ended[w.pool] = sum(f.ended[w.pool], w.totals)
+	delete(f.workers, name)
 }
 
 // Pool returns what is known of a pool's workers, by name. Workers that were silent too long are forgotten first.
@@ -177,7 +171,7 @@ func (f *Fleet) Pool(pool string) Pool {
 			continue
 		}
 		if now.Sub(w.seenAt) > f.silence {
-			f.forget(name)
+			delete(f.workers, name)
 			continue
 		}
 		p.Workers = append(p.Workers, Worker{
@@ -187,9 +181,13 @@ func (f *Fleet) Pool(pool string) Pool {
 			p.Slots += w.slots
 			p.Held += len(w.held)
 		}
-		p.Totals = sum(p.Totals, w.totals)
 	}
-	p.Totals = sum(p.Totals, f.ended[pool])
+	for id, l := range f.lives {
+		if now.Sub(l.seenAt) > lifeKept {
+			delete(f.lives, id)
+		}
+	}
+	p.Totals = f.totals[pool]
 	return p
 }
 
@@ -207,14 +205,15 @@ func (p Pool) FirstToGo() []string {
 	return names
 }
 
-func sum(a, b protocol.Totals) protocol.Totals {
-	a.Acked += b.Acked
-	a.Nacked += b.Nacked
-	a.Released += b.Released
-	a.Dead += b.Dead
-	a.Crashed += b.Crashed
-	a.BusySeconds += b.BusySeconds
-	a.BusySquares += b.BusySquares
-	a.Runs += b.Runs
-	return a
+// grow returns total plus what is new in now over before. A report that goes backwards adds nothing.
+func grow(total, before, now protocol.Totals) protocol.Totals {
+	total.Acked += max(0, now.Acked-before.Acked)
+	total.Nacked += max(0, now.Nacked-before.Nacked)
+	total.Released += max(0, now.Released-before.Released)
+	total.Dead += max(0, now.Dead-before.Dead)
+	total.Crashed += max(0, now.Crashed-before.Crashed)
+	total.BusySeconds += max(0, now.BusySeconds-before.BusySeconds)
+	total.BusySquares += max(0, now.BusySquares-before.BusySquares)
+	total.Runs += max(0, now.Runs-before.Runs)
+	return total
 }

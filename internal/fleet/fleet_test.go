@@ -1,0 +1,103 @@
+package fleet_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headrace/headrace/internal/fleet"
+	"github.com/headrace/headrace/worker/protocol"
+)
+
+func beat(f *fleet.Fleet, name, incarnation string, runs int64, leases ...string) protocol.Order {
+	r := protocol.HeartbeatRequest{Worker: name, Pool: "p", Slots: 4, Incarnation: incarnation, Totals: protocol.Totals{Runs: runs, BusySeconds: float64(runs)}}
+	for _, id := range leases {
+		r.Leases = append(r.Leases, protocol.LeaseRef{ID: id})
+	}
+	return f.Heartbeat(r)
+}
+
+// Whatever dies, restarts, falls silent or comes back, work is counted once.
+func TestTotalsCountEachLifeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fleet.New(10 * time.Second)
+		beat(f, "a", "life-1", 5)
+		beat(f, "a", "life-1", 8)
+		beat(f, "a", "life-2", 3) // restarted: its totals start again
+		if got := f.Pool("p").Totals.Runs; got != 11 {
+			t.Fatalf("after a restart: %d runs, want 11", got)
+		}
+		time.Sleep(11 * time.Second)
+		if got := f.Pool("p"); len(got.Workers) != 0 || got.Totals.Runs != 11 {
+			t.Fatalf("after its silence: %+v, want no worker and 11 runs", got)
+		}
+		beat(f, "a", "life-2", 4) // it was only stalled
+		if got := f.Pool("p").Totals.Runs; got != 12 {
+			t.Errorf("after it came back: %d runs, want 12", got)
+		}
+		f.Gone("a")
+		if got := f.Pool("p"); len(got.Workers) != 0 || got.Totals.Runs != 12 {
+			t.Errorf("after it left: %+v, want no worker and 12 runs", got)
+		}
+	})
+}
+
+// A heartbeat is the truth about leases, but for those claimed while it was on its way.
+func TestHeartbeatDoesNotForgetAFreshClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fleet.New(time.Minute)
+		f.Claimed("p", "a", 4, []string{"j1"})
+		beat(f, "a", "l", 0) // sent before the claim was answered
+		if got := f.Pool("p").Held; got != 1 {
+			t.Errorf("right after a claim: %d held, want 1", got)
+		}
+		time.Sleep(3 * time.Second)
+		beat(f, "a", "l", 0)
+		if got := f.Pool("p").Held; got != 0 {
+			t.Errorf("three seconds later: %d held, want 0: the claim's answer was lost", got)
+		}
+	})
+}
+
+// TestS2_IdleWorkersGoFirst: of 20 workers with 5 busy at random, the first 15 to go are the idle ones, in 100 of 100 runs.
+func TestS2_IdleWorkersGoFirst(t *testing.T) {
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		f := fleet.New(time.Minute)
+		busy := map[string]bool{}
+		for _, i := range r.Perm(20)[:5] {
+			busy[fmt.Sprintf("w%02d", i)] = true
+		}
+		for i := range 20 {
+			name := fmt.Sprintf("w%02d", i)
+			var held []string
+			if busy[name] {
+				held = []string{"job-" + name}
+			}
+			f.Claimed("p", name, 1, held)
+		}
+		order := f.Pool("p").FirstToGo()
+		if len(order) != 20 || slices.ContainsFunc(order[:15], func(n string) bool { return busy[n] }) {
+			t.Fatalf("seed %d: a busy worker among the first 15 of %v; busy: %v", seed, order, busy)
+		}
+	}
+}
+
+func TestOrderReachesAWaitingWorker(t *testing.T) {
+	f := fleet.New(time.Minute)
+	if f.Order("a", protocol.Drain) {
+		t.Error("an unknown worker took an order")
+	}
+	ordered := f.Ordered("p", "a")
+	f.Order("a", protocol.Drain)
+	<-ordered
+	if got := beat(f, "a", "l", 0); got != protocol.Drain {
+		t.Errorf("heartbeat answers %q, want drain", got)
+	}
+	if got := f.Pool("p"); got.Slots != 0 || len(got.FirstToGo()) != 0 {
+		t.Errorf("a draining worker still counts: %+v", got)
+	}
+}
