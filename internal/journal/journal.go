@@ -43,6 +43,8 @@ type Filter struct {
 type Journal interface {
 	// Append stores records, durable when it returns, and sets their Seq.
 	Append(ctx context.Context, rs []Record) error
+	// SetOutcome adds to the record seq what came of its decision.
+	SetOutcome(ctx context.Context, seq int64, o Outcome) error
 	// List returns the records that match, newest first.
 	List(ctx context.Context, f Filter) ([]Record, error)
 	// SaveStates replaces the saved memory of pools; LoadStates returns it all. Values are opaque JSON.

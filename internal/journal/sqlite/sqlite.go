@@ -113,6 +113,18 @@ func (j *Journal) Append(ctx context.Context, rs []journal.Record) error {
 	})
 }
 
+// SetOutcome implements [journal.Journal].
+func (j *Journal) SetOutcome(ctx context.Context, seq int64, o journal.Outcome) error {
+	body, err := json.Marshal(o)
+	if err == nil {
+		_, err = j.db.ExecContext(ctx, "UPDATE decision SET record = CAST(json_set(record, '$.outcome', json(?)) AS BLOB) WHERE seq = ?", string(body), seq)
+	}
+	if err != nil {
+		return fmt.Errorf("record outcome of decision %d: %w", seq, err)
+	}
+	return nil
+}
+
 // List implements [journal.Journal].
 func (j *Journal) List(ctx context.Context, f journal.Filter) ([]journal.Record, error) {
 	where, args := []string{"1"}, []any{}
