@@ -6,6 +6,7 @@ package fleet
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -41,9 +42,17 @@ type worker struct {
 	slots      int
 	firstAt    time.Time
 	seenAt     time.Time
-	held       map[string]time.Time // leases it holds, by lease id, with the time they were given
+	held       map[string]lease
 	order      protocol.Order
-	ordered    chan struct{} // closed when order changes from run
+	// ordered ends when order is no longer run.
+	ordered context.Context
+	tell    context.CancelFunc
+}
+
+// lease is a lease a worker holds.
+type lease struct {
+	token   int64
+	givenAt time.Time
 }
 
 // Worker is what others may know about a worker.
@@ -72,13 +81,13 @@ func New(silence time.Duration) *Fleet {
 }
 
 // Claimed notes that a worker asked for jobs, with all its slots where it said so, and was given leases.
-func (f *Fleet) Claimed(pool, name string, slots int, leases []string) protocol.Order {
+func (f *Fleet) Claimed(pool, name string, slots int, leases []protocol.LeaseRef) protocol.Order {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := f.see(pool, name)
 	w.slots = max(w.slots, slots)
-	for _, id := range leases {
-		w.held[id] = w.seenAt
+	for _, l := range leases {
+		w.held[l.ID] = lease{token: l.Token, givenAt: w.seenAt}
 	}
 	return w.order
 }
@@ -105,13 +114,13 @@ func (f *Fleet) Heartbeat(r protocol.HeartbeatRequest) protocol.Order {
 	f.totals[r.Pool] = grow(f.totals[r.Pool], f.lives[r.Incarnation].totals, r.Totals)
 	f.lives[r.Incarnation] = life{totals: r.Totals, seenAt: w.seenAt}
 	// The report is older than what was claimed in the last moments.
-	reported := make(map[string]time.Time, len(r.Leases))
+	reported := make(map[string]lease, len(r.Leases))
 	for _, l := range r.Leases {
-		reported[l.ID] = w.seenAt
+		reported[l.ID] = lease{token: l.Token, givenAt: w.seenAt}
 	}
-	for id, at := range w.held {
-		if _, ok := reported[id]; !ok && w.seenAt.Sub(at) < 2*time.Second {
-			reported[id] = at
+	for id, l := range w.held {
+		if _, ok := reported[id]; !ok && w.seenAt.Sub(l.givenAt) < 2*time.Second {
+			reported[id] = l
 		}
 	}
 	w.held = reported
@@ -123,7 +132,8 @@ func (f *Fleet) see(pool, name string) *worker {
 	now := time.Now()
 	w := f.workers[name]
 	if w == nil {
-		w = &worker{pool: pool, name: name, firstAt: now, order: protocol.Run, held: map[string]time.Time{}, ordered: make(chan struct{})}
+		w = &worker{pool: pool, name: name, firstAt: now, order: protocol.Run, held: map[string]lease{}}
+		w.ordered, w.tell = context.WithCancel(context.Background())
 		f.workers[name] = w
 	}
 	w.seenAt = now
@@ -138,25 +148,38 @@ func (f *Fleet) Order(name string, o protocol.Order) (known bool) {
 	if w == nil {
 		return false
 	}
-	if w.order == protocol.Run && o != protocol.Run {
-		close(w.ordered)
-	}
 	w.order = o
+	if o != protocol.Run {
+		w.tell()
+	}
 	return true
 }
 
-// Ordered returns a channel that is closed once the worker is told to drain or stop.
-func (f *Fleet) Ordered(pool, name string) <-chan struct{} {
+// Ordered returns a context that ends once the worker is told to drain or stop, or is gone.
+func (f *Fleet) Ordered(pool, name string) context.Context {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.see(pool, name).ordered
 }
 
-// Gone forgets a worker. What it did stays in its pool's totals.
-func (f *Fleet) Gone(name string) {
+// Gone forgets a worker and returns its pool and the leases it still held. What it did stays in its pool's totals.
+func (f *Fleet) Gone(name string) (pool string, left []protocol.LeaseRef) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.workers, name)
+	w := f.workers[name]
+	if w == nil {
+		return "", nil
+	}
+	for id, l := range w.held {
+		left = append(left, protocol.LeaseRef{ID: id, Token: l.token})
+	}
+	f.forget(w)
+	return w.pool, left
+}
+
+func (f *Fleet) forget(w *worker) {
+	w.tell()
+	delete(f.workers, w.name)
 }
 
 // Pool returns what is known of a pool's workers, by name. Workers that were silent too long are forgotten first.
@@ -171,7 +194,7 @@ func (f *Fleet) Pool(pool string) Pool {
 			continue
 		}
 		if now.Sub(w.seenAt) > f.silence {
-			delete(f.workers, name)
+			f.forget(w)
 			continue
 		}
 		p.Workers = append(p.Workers, Worker{

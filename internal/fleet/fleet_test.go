@@ -49,7 +49,7 @@ func TestTotalsCountEachLifeOnce(t *testing.T) {
 func TestHeartbeatDoesNotForgetAFreshClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fleet.New(time.Minute)
-		f.Claimed("p", "a", 4, []string{"j1"})
+		f.Claimed("p", "a", 4, []protocol.LeaseRef{{ID: "j1", Token: 7}})
 		beat(f, "a", "l", 0) // sent before the claim was answered
 		if got := f.Pool("p").Held; got != 1 {
 			t.Errorf("right after a claim: %d held, want 1", got)
@@ -73,9 +73,9 @@ func TestS2_IdleWorkersGoFirst(t *testing.T) {
 		}
 		for i := range 20 {
 			name := fmt.Sprintf("w%02d", i)
-			var held []string
+			var held []protocol.LeaseRef
 			if busy[name] {
-				held = []string{"job-" + name}
+				held = append(held, protocol.LeaseRef{ID: "job-" + name})
 			}
 			f.Claimed("p", name, 1, held)
 		}
@@ -93,7 +93,7 @@ func TestOrderReachesAWaitingWorker(t *testing.T) {
 	}
 	ordered := f.Ordered("p", "a")
 	f.Order("a", protocol.Drain)
-	<-ordered
+	<-ordered.Done()
 	if got := beat(f, "a", "l", 0); got != protocol.Drain {
 		t.Errorf("heartbeat answers %q, want drain", got)
 	}
