@@ -4,7 +4,7 @@ import "time"
 
 // Term is one reason to have workers, in slots.
 type Term struct {
-	Name   string  `json:"name"` // floor, steady, drain, age
+	Name   string  `json:"name"` // floor, steady, drain, running, unmeasured
 	Slots  float64 `json:"slots"`
 	Detail string  `json:"detail"` // the numbers it was made of, for people
 }
@@ -18,6 +18,12 @@ type Need struct {
 	Binding  string  `json:"binding"` // name of the largest term
 	Slots    float64 `json:"slots"`
 	Replicas int     `json:"replicas"`
+	// Partial says why the need is only a lower bound: it may raise the pool but not lower it. Empty: it is whole.
+	Partial string `json:"partial,omitempty"`
+	// Idle: nothing waits, runs or becomes due before a new worker could start.
+	Idle bool `json:"idle,omitempty"`
+	// HeadStuck: the oldest job is passed over while others complete; its age counts for nothing.
+	HeadStuck bool `json:"head_stuck,omitempty"`
 	// Late: a backlog exists that must be cleared in time, not just kept up with.
 	Late bool `json:"late"`
 }
@@ -38,9 +44,11 @@ type Grant struct {
 
 // Ceiling is a number of replicas past which more do not help or are not allowed.
 type Ceiling struct {
-	Reason     Reason  `json:"reason"`
-	Name       string  `json:"name"` // of what limits: the downstream, "pool"
-	Replicas   int     `json:"replicas"`
+	Reason   Reason `json:"reason"`
+	Name     string `json:"name"` // of what limits: the downstream, "pool"
+	Replicas int    `json:"replicas"`
+	// Hard: never exceeded. Otherwise a pool that is above a ceiling that dropped comes down at the down rate.
+	Hard       bool    `json:"hard,omitempty"`
 	JobsPerSec float64 `json:"jobs_per_second,omitempty"` // what it lets through, where it is a rate
 	Detail     string  `json:"detail"`                    // one sentence
 }
@@ -84,7 +92,7 @@ type Decision struct {
 	At      time.Time `json:"at"`
 	Current int       `json:"current"` // desired before
 	Desired int       `json:"desired"`
-	// Apply: the actuator is to be told. False in observe mode and while held on an unknown size.
+	// Apply: the actuator is to be told. False in observe mode and while the actuator's own size is unknown.
 	Apply    bool      `json:"apply"`
 	Reason   Reason    `json:"reason"`
 	Subject  string    `json:"subject,omitempty"` // whose limit: "llm-provider"
@@ -97,6 +105,8 @@ type Decision struct {
 	NextChangeAt time.Time `json:"next_change_at,omitzero"`
 	Drain        Drain     `json:"drain"`
 	Helps        []Help    `json:"helps,omitempty"`
+	// RuledOut names what was looked at and is not the cause.
+	RuledOut []string `json:"ruled_out,omitempty"`
 	// Alarms name what a person should look at, such as [Stuck].
 	Alarms []Reason `json:"alarms,omitempty"`
 }

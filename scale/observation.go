@@ -50,6 +50,8 @@ type Replicas struct {
 	Starting []float64 `json:"starting,omitempty"`
 	// Busy is the number of slots that run a job; unknown where workers do not report.
 	Busy Reading `json:"busy"`
+	// Occupied is the number of replicas that run at least one job; unknown where workers do not report.
+	Occupied Reading `json:"occupied"`
 	// CrashLooping is the number of replicas that keep dying at their start.
 	CrashLooping int `json:"crash_looping,omitempty"`
 	// Refused is the actuator's error when it last could not do what was asked.
@@ -58,14 +60,15 @@ type Replicas struct {
 
 // Estimates are what the estimators know, with how much they rest on.
 type Estimates struct {
-	Arrival     float64   `json:"arrival"`             // λ̂, jobs/s: slow, or fast when the gate is open
-	ArrivalFast float64   `json:"arrival_fast"`        // EWMA, τ 30 s
-	ArrivalSlow float64   `json:"arrival_slow"`        // EWMA, τ 300 s
-	GateOpen    bool      `json:"gate_open"`           // fast departs from slow by more than 3σ
-	Dispersion  float64   `json:"dispersion"`          // I, index of dispersion of arrivals, in [1, 9]
-	ArrivalAt   time.Time `json:"arrival_at,omitzero"` // last good arrivals sample; zero: λ unknown
+	Arrival      float64   `json:"arrival"`             // λ̂, jobs/s: slow, or fast when the gate is open
+	ArrivalFast  float64   `json:"arrival_fast"`        // EWMA, short τ
+	ArrivalSlow  float64   `json:"arrival_slow"`        // EWMA, ten times that τ
+	ArrivalError float64   `json:"arrival_error"`       // standard error of the slow rate, jobs/s
+	GateOpen     bool      `json:"gate_open"`           // fast departs from slow by more than 3σ
+	Dispersion   float64   `json:"dispersion"`          // I, index of dispersion of arrivals, in [1, 9]
+	ArrivalAt    time.Time `json:"arrival_at,omitzero"` // last good arrivals sample; zero: λ unknown
 
-	Completion float64 `json:"completion"` // X, jobs/s, EWMA τ 30 s
+	Completion float64 `json:"completion"` // X, jobs/s, EWMA with the short τ
 
 	ServiceTime  float64 `json:"service_time"`     // S, seconds; 0: unknown
 	ServiceCV2   float64 `json:"service_cv2"`      // c_s², in [0, 25]

@@ -22,6 +22,9 @@ type Policy struct {
 	// IdleToZero is how long a pool with Min 0 must be empty before it goes to zero; default 5 min.
 	IdleToZero time.Duration `json:"idle_to_zero,omitempty"`
 
+	// Grace is how long a worker that must go may take to finish its jobs before they are interrupted; default 30 s.
+	Grace time.Duration `json:"grace,omitempty"`
+
 	// Cycle is the time between evaluations; default 1 s.
 	Cycle time.Duration `json:"cycle"`
 
@@ -34,7 +37,7 @@ type Policy struct {
 	Stale      time.Duration `json:"stale"`
 	StaleFloor int           `json:"stale_floor,omitempty"`
 
-	// Observe decides and explains but changes nothing: the decision's Applied is false.
+	// Observe decides and explains but changes nothing: [Decision.Apply] is false.
 	Observe bool `json:"observe,omitempty"`
 }
 
@@ -51,15 +54,17 @@ type Objective struct {
 // Damping keeps a pool from moving more than it helps.
 type Damping struct {
 	// HoldSteady and HoldDrain are how long the steady and the drain term keep a pool up after they fall.
-	// Zero means auto: clamp(D, 60 s, 30 min) and 30 s.
+	// Zero means auto: clamp(D, 60 s, 30 min) for the steady term, and for the drain term 30 s but never more than HoldSteady.
 	HoldSteady time.Duration `json:"hold_steady,omitempty"`
 	HoldDrain  time.Duration `json:"hold_drain,omitempty"`
-	// Up and Down bound the speed; a zero Rate means the default: ×4 + 20 a cycle up, 20 % a minute down.
+	// Up and Down bound the speed; empty means the default: ×4 + 20 a cycle up (no bound
+	// while a backlog is late: Max is the bound), 20 % a minute down. One worker may always go within a rate's time.
+	// From zero a percentage bounds nothing: a pool starts at its sized number.
 	Up   []Rate `json:"up,omitempty"`   // the larger wins
 	Down []Rate `json:"down,omitempty"` // the smaller wins
 }
 
-// Rate is a change of at most Percent of the replicas, or of Replicas, within Per.
+// Rate is a change of at most Percent of the replicas, or of Replicas, within Per. Set one of the two.
 type Rate struct {
 	Percent  float64       `json:"percent,omitempty"`
 	Replicas int           `json:"replicas,omitempty"`
@@ -75,4 +80,13 @@ type Use struct {
 	UnitsPerJob float64 `json:"units_per_job"`
 	// Permits: our permits enforce the limit, so one replica more than the exact ceiling is safe and uses it fully.
 	Permits bool `json:"permits"`
+}
+
+// Horizon is the shortest time the pool's users were promised, over which rates have to be known; zero: no promise.
+func (p Policy) Horizon() time.Duration {
+	h := p.Objective.OldestAge
+	if d := p.Objective.Drain; d > 0 && (h <= 0 || d < h) {
+		h = d
+	}
+	return max(h, 0)
 }

@@ -9,6 +9,7 @@ const (
 	Recovering           Reason = "recovering"            // more than keeps up, to clear what is late
 	DownstreamThroughput Reason = "downstream_throughput" // a downstream's rate limit is used up: more workers would only be refused
 	DownstreamUnhealthy  Reason = "downstream_unhealthy"  // a downstream asked everybody to stay away
+	TeamQuota            Reason = "team_quota"            // a share of what several pools may have is used up
 	PoolMax              Reason = "pool_max"
 	PoolMin              Reason = "pool_min"
 	StepLimit            Reason = "step_limit" // on the way, at the allowed speed

@@ -4,11 +4,12 @@ import "time"
 
 // State is the memory of one pool between decisions: plain data that survives JSON. The zero value is a new pool.
 type State struct {
-	// StartedAt is when this process first decided about the pool; the restart hold counts from it.
+	// StartedAt is when this process first decided about the pool; the restart hold counts from it. Decide sets it
+	// when it is zero: clear it when a saved state is loaded.
 	StartedAt time.Time `json:"started_at,omitzero"`
-	// Peaks hold, for each term, recent needs in replicas: time and value, decreasing in value (a monotone window).
+	// Steady and Late hold recent needs of the steady and the drain term in replicas, decreasing in value (a monotone window).
 	Steady []Peak `json:"steady,omitempty"`
-	Late   []Peak `json:"drain,omitempty"`
+	Late   []Peak `json:"late,omitempty"`
 	// Moves are the changes of the last half hour or of the longest declared rate window, oldest first.
 	Moves []Move `json:"moves,omitempty"`
 	// IdleSince is when the pool was last seen to become empty; zero: not empty.
@@ -17,6 +18,8 @@ type State struct {
 	UnknownSince time.Time `json:"unknown_since,omitzero"`
 	// ExcessSince is when the pool was last seen to become larger than its need, dead band included; zero: it is not.
 	ExcessSince time.Time `json:"excess_since,omitzero"`
+	// UntakenSince is when backlog was first seen to wait beside idle slots; zero: it does not.
+	UntakenSince time.Time `json:"untaken_since,omitzero"`
 	// Progress is the last time a completion was seen, and the total then.
 	ProgressAt  time.Time `json:"progress_at,omitzero"`
 	Completions float64   `json:"completions,omitempty"`

@@ -11,6 +11,9 @@ type Prior struct {
 	ServiceTime time.Duration // zero: none
 	ColdStart   time.Duration // zero: 1 s
 	Cycle       time.Duration // time between samples; default 1 s
+	// Horizon is the shortest time the pool was promised (see [scale.Policy.Horizon]): rates must be believed well
+	// within it. Zero, or a minute and more, gives the ordinary time constants of 30 s and 300 s.
+	Horizon time.Duration
 }
 
 // Sample is one reading of a pool's running totals. Unknown readings are skipped; the estimate keeps what it has.
@@ -29,6 +32,6 @@ type Sample struct {
 	BusySquares scale.Reading
 	// Starts are durations in seconds from ordering to first work of the replicas that became ready since the last sample.
 	Starts []float64
-	// Frozen keeps S at 1.1 times its value: the pool is saturated or a downstream is unhealthy, and what is measured now would feed on itself.
+	// Frozen keeps S at 1.1 times the value it had before: the pool is saturated or a downstream is unhealthy, and what is measured now would feed on itself.
 	Frozen bool
 }
