@@ -15,6 +15,9 @@ type Config struct {
 	Actuators   map[string]Actuator
 	Downstreams map[string]Downstream
 	Pools       []Pool // sorted by name
+	Dir         string // where relative paths start: the directory of the file
+
+	root *value // every key with its origin, for Show
 }
 
 // Server is the process that decides, and serves the API and the dashboard.
@@ -69,15 +72,17 @@ type DownstreamLimit struct {
 // Pool is the workers that serve one queue under one policy.
 type Pool struct {
 	Name    string
-	Line    int // of its key in the file, for explanations
-	MaxLine int // of replicas.max
+	File    string // that declares it
+	Line    int    // of its key in File, for explanations
+	MaxLine int    // of replicas.max
+	MaxAt   string // where replicas.max was written: "headrace.yaml:93"
 	Broker  string
 	Queue   string // default: the pool's name
 	Scale   scale.Policy
 	Lease   Lease
 	Retry   Retry
 	Poison  Poison
-	Uses    []Use // sorted by downstream
+	Uses    []Use // sorted by downstream, then unit; a limit on requests that the file does not mention counts 1
 	Starts  Starts
 }
 
