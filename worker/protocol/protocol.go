@@ -60,10 +60,12 @@ type Lease struct {
 
 // HeartbeatRequest keeps leases and reports: POST HeartbeatPath.
 type HeartbeatRequest struct {
-	Worker string     `json:"worker"`
-	Pool   string     `json:"pool"`
-	Slots  int        `json:"slots"`
-	Busy   int        `json:"busy"`
+	Worker string `json:"worker"`
+	Pool   string `json:"pool"`
+	Slots  int    `json:"slots"`
+	Busy   int    `json:"busy"`
+	// Leaked are busy slots whose handler ignores that its job was taken away: they are no capacity.
+	Leaked int        `json:"leaked,omitempty"`
 	Leases []LeaseRef `json:"leases"`
 	// Totals are the worker's running totals since it started; Incarnation tells its lives apart.
 	Incarnation string `json:"incarnation"`
@@ -128,7 +130,8 @@ type Settlement struct {
 	Usage map[string]map[string]float64 `json:"usage,omitempty"`
 	// Outcomes are what the downstreams answered: ok, throttled, failed. Throttled with RetryIn is a Retry-After that the whole fleet obeys.
 	Outcomes map[string]string `json:"outcomes,omitempty"`
-	// Permits are the units that were reserved with the lease, handed back as they came.
+	// Permits are the units that were reserved with the lease, handed back as they came, plus those the worker
+	// took for the job while it ran.
 	Permits map[string]map[string]float64 `json:"permits,omitempty"`
 }
 

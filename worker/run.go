@@ -1,0 +1,150 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/worker/protocol"
+)
+
+// accept takes over a lease that was asked for at sentAt: it starts the job, or gives it back when there is no slot,
+// the worker drains, or the answer was so slow that the lease has ended. The handler gets ctx's values, not its end.
+func (w *Worker) accept(ctx context.Context, l protocol.Lease, sentAt time.Time) {
+	h := newHeld(l, w.conn.Pool(), w.conn, sentAt)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, known := w.held[h.key()]; known {
+		return
+	}
+	w.held[h.key()] = h
+	if w.phase != running || w.active >= w.opts.Slots || h.expired(time.Now()) {
+		h.returned = true
+		w.deliver(h, w.unstarted(h), 0)
+		return
+	}
+	w.active++
+	ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	w.check(h)
+	w.notify()
+	// Run waits for it by counting w.active; a handler that never returns is reported, not waited for.
+	go w.run(leaseContext{ctx, w, h}, h)
+}
+
+func (w *Worker) run(ctx context.Context, h *held) {
+	began := time.Now()
+	result, err := call(ctx, w.handler, h.job)
+	_, _, waited := h.job.permits()
+	w.finish(h, result, err, max(0, time.Since(began)-waited))
+}
+
+// call runs the handler and turns a panic into an error.
+func call(ctx context.Context, h Handler, job *Job) (result []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicked{value: v, stack: debug.Stack()}
+		}
+	}()
+	return h(ctx, job)
+}
+
+// finish settles what a handler returned.
+func (w *Worker) finish(h *held, result []byte, err error, busy time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.check(h) // the lease may have ended this very moment
+	h.returned = true
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	h.cancel(nil)
+	w.active--
+	if h.leaked {
+		w.leaked--
+	}
+	defer w.notify()
+	switch {
+	case h.given: // taken away from a handler that ignored its context
+	case h.lost():
+		w.log.Warn("job ended after its lease was lost; its outcome is dropped", "job", h.job.ID, "error", err)
+	default:
+		s := w.settlement(h, verdict(h, result, err))
+		w.log.Debug("job ended", "job", h.job.ID, "attempt", h.job.Attempt, "action", s.Action, "seconds", busy.Seconds(), "error", s.Error)
+		w.deliver(h, s, busy)
+	}
+}
+
+// verdict says what becomes of a job whose handler returned result and err.
+func verdict(h *held, result []byte, err error) protocol.Settlement {
+	var (
+		rel  *release
+		thr  *Throttled
+		perm *permanent
+		cra  *crashed
+		pan  *panicked
+	)
+	switch {
+	case err == nil && len(result) > queue.MaxPayload:
+		return protocol.Settlement{Action: "dead", Error: fmt.Sprintf("result of %d bytes is more than the %d allowed",
+			len(result), queue.MaxPayload)}
+	case err == nil:
+		return protocol.Settlement{Action: "ack", Result: result}
+	case errors.As(err, &pan):
+		return protocol.Settlement{Action: "nack", Error: pan.Error()}
+	case errors.As(err, &thr):
+		retry := protocol.SecondsOf(thr.RetryAfter)
+		return protocol.Settlement{Action: "release", RetryIn: &retry,
+			Outcomes: map[string]string{thr.Downstream: "throttled"}}
+	case errors.As(err, &rel):
+		retry := protocol.SecondsOf(rel.after)
+		return protocol.Settlement{Action: "release", RetryIn: &retry}
+	case errors.As(err, &perm):
+		return protocol.Settlement{Action: "dead", Error: err.Error()}
+	case errors.As(err, &cra):
+		return protocol.Settlement{Action: "crash", Error: err.Error()}
+	case h.cause == ErrLeaseMax:
+		return protocol.Settlement{Action: "nack", Error: ErrLeaseMax.Error() + ": " + err.Error()}
+	case h.cause == ErrStopping, h.cause == ErrCancelled:
+		return protocol.Settlement{Action: "release"}
+	default:
+		return protocol.Settlement{Action: "nack", Error: err.Error()}
+	}
+}
+
+// settlement completes s with the lease and what it used of downstreams.
+func (w *Worker) settlement(h *held, s protocol.Settlement) protocol.Settlement {
+	s.Lease, s.Token = h.lease.ID, h.lease.Token
+	s.Error = clip(s.Error)
+	s.Permits, s.Usage, _ = h.job.permits()
+	if s.Action == "ack" {
+		for d := range s.Permits {
+			if s.Outcomes == nil {
+				s.Outcomes = map[string]string{}
+			}
+			s.Outcomes[d] = "ok"
+		}
+	}
+	return s
+}
+
+// unstarted gives back a job that was never begun, and all its permits.
+func (w *Worker) unstarted(h *held) protocol.Settlement {
+	s := w.settlement(h, protocol.Settlement{Action: "release"})
+	for d, u := range s.Permits {
+		for unit := range u {
+			s.Usage = add(s.Usage, d, map[string]float64{unit: 0})
+		}
+	}
+	return s
+}
+
+// clip keeps the first 4 KiB, which is what queues keep of a reason.
+func clip(s string) string {
+	if len(s) > 4096 {
+		return s[:4096]
+	}
+	return s
+}
