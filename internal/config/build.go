@@ -47,9 +47,13 @@ func ok(v *value) bool { return v != nil && !v.bad }
 
 func (b *builder) server() {
 	s := b.root.field("server")
+	dataDir := b.resolve(get[string](s, "data_dir"))
+	if v := s.field("data_dir"); ok(v) && v.from == v.key.env { // from the environment: where the command was typed
+		dataDir, _ = filepath.Abs(v.text[0])
+	}
 	b.cfg.Server = Server{
 		Listen:  get[string](s, "listen"),
-		DataDir: b.resolve(get[string](s, "data_dir")),
+		DataDir: dataDir,
 		History: get[time.Duration](s, "history"),
 		Cycle:   get[time.Duration](s, "cycle"),
 		Token:   Secret(get[string](s, "auth", "token")),
@@ -72,9 +76,13 @@ func (b *builder) brokers() {
 				b.fail(v, `the only broker has "queue.db" in data_dir`, "several brokers: %q must name its path", v.name)
 				continue
 			}
-			v.setDefault("path", filepath.Join(get[string](b.root, "server", "data_dir"), "queue.db"))
+			dataDir := b.root.field("server", "data_dir")
+			v.setDefault("path", filepath.Join(get[string](dataDir), "queue.db")).secret = ok(dataDir) && dataDir.secret
 		}
 		path := b.resolve(get[string](v, "path"))
+		if v.field("path").from == "default" {
+			path = filepath.Join(b.cfg.Server.DataDir, "queue.db")
+		}
 		if other, taken := files[path]; taken && ok(v.field("path")) {
 			b.fail(v.field("path"), "", "broker %q has the same file", other)
 		}

@@ -126,6 +126,7 @@ func fill(v *value, probs *collector) {
 		child := v.fields[k.name]
 		switch {
 		case child != nil:
+		case v.misspelt[k.name]: // one problem is enough
 		case k.required:
 			probs.add(v.where().problem(Error, join(v.path, k.name), fmt.Sprintf("%q is missing", k.name), missing(k)))
 		case k.def != "":

@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // key is one row of the table of all keys. Reading a file, the JSON Schema, the first file of `headrace init`,
 // `headrace config show` and the reference page are all made from it.
 type key struct {
@@ -73,9 +75,10 @@ func table() *key {
 			}}},
 		{name: "defaults", help: "What holds for every pool that does not say otherwise.", keys: defaultable()},
 		{name: "pools", help: "The workers that serve one queue under one policy.", names: named("pool"),
-			each: &key{help: "A pool.", keys: append([]*key{
+			each: &key{help: "A pool.", keys: slices.Concat([]*key{
 				{name: "broker", kind: text(), meant: "the only broker", help: "Where its queue lives."},
 				{name: "queue", kind: text(), meant: "the pool's name", help: "The queue it serves; no other pool may serve it."},
+			}, defaultable(), []*key{
 				{name: "service_time", kind: duration(), meant: "none: the first completions decide", min: "1ms", max: "7d", help: "What is believed of the time one job keeps a slot busy, until it was measured."},
 				{name: "downstreams", help: "What one job takes of each downstream. A limit on `requests` counts 1/job where nothing is said.", names: named("downstream"),
 					each: &key{help: "A downstream that the jobs use.", names: units(),
@@ -85,14 +88,14 @@ func table() *key {
 						}}},
 				{name: "actuator", required: true, help: "What each worker runs: one of command, worker and http.", keys: []*key{
 					{name: "use", kind: text(), meant: "the only actuator", help: "The actuator that starts the workers."},
-					{name: "command", kind: argv(), help: "Program run once a job: payload on stdin, result on stdout, exit 0 done, 65 dead, 69 given back, else failed. A text is split as a shell would; no shell runs it."},
+					{name: "command", kind: argv(), meant: "one of the three", help: "Program run once a job: payload on stdin, result on stdout; exit 0 done, 65 dead, 69 given back, else failed. A text is split as a shell would; no shell runs it."},
 					{name: "worker", kind: argv(), help: "Long-lived program that speaks the worker protocol."},
 					{name: "http", kind: httpURL(), help: "Address that each job is posted to."},
 					{name: "env", help: "Variables added to the environment.", names: variables(), each: &key{kind: environment(), help: "Value of the variable."}},
 					{name: "dir", kind: text(), meant: "the directory of this file", help: "Working directory; a relative path starts at this file."},
 					{name: "grace", kind: duration(), def: "30s", min: "0s", max: "1d", help: "Time to finish from SIGTERM to SIGKILL."},
 				}},
-			}, defaultable()...)}},
+			})}},
 	}}
 }
 
@@ -120,7 +123,7 @@ func defaultable() []*key {
 		{name: "retry", help: "What follows a failure.", keys: []*key{
 			{name: "attempts", kind: whole(), def: "10", min: "1", max: "1000", help: "Deliveries that may fail before the job goes to the dead letters."},
 			{name: "backoff", kind: durations(), def: "1s..10m", help: "First and longest delay; it doubles each time."},
-			{name: "jitter", kind: word("full"), def: "full", help: "full: a delay is drawn from zero to the backoff."},
+			{name: "jitter", kind: word("full"), def: "full", help: "full: each delay is drawn evenly up to the backoff."},
 		}},
 		{name: "poison", help: "What follows the death of a worker.", keys: []*key{
 			{name: "after_crashes", kind: whole(), def: "2", min: "1", max: "100", help: "Workers that a job may kill before it is set aside."},

@@ -27,8 +27,8 @@ type value struct {
 	list   bool     // written as a list
 	parsed any      // by the key's kind
 
-	fields map[string]*value
-	order  []string // names of fields, the table's first, then the file's
+	fields   map[string]*value
+	misspelt map[string]bool // keys that are not in fields and were probably meant by an unknown key
 }
 
 // field returns the value at a path of names below v, or nil.
@@ -158,7 +158,7 @@ func (s *shaper) block(v *value, r *raw) {
 			}
 		}
 		if k == nil {
-			s.unknown(v.key, p.key.at, path, name)
+			s.unknown(v, p.key.at, path, name)
 			continue
 		}
 		child := &value{key: k, name: name, path: path, parent: v, keyAt: p.key.at}
@@ -167,22 +167,25 @@ func (s *shaper) block(v *value, r *raw) {
 	}
 }
 
-func (s *shaper) unknown(in *key, at position, path, name string) {
+func (s *shaper) unknown(in *value, at position, path, name string) {
 	var known []string
-	for _, k := range in.keys {
+	for _, k := range in.key.keys {
 		known = append(known, k.name)
 	}
+	near := nearest(name, known)
 	switch {
 	case name == "<<":
 		s.fail(at, path, "merge keys are not read", "what pools share belongs in defaults")
 	case planned[name]:
 		s.fail(at, path, fmt.Sprintf("unknown key %q", name), "not in this version")
-	default:
-		hint := didYouMean(name, known)
-		if hint == "" {
-			hint = "known here: " + strings.Join(known, ", ")
+	case near != "":
+		s.fail(at, path, fmt.Sprintf("unknown key %q", name), fmt.Sprintf("did you mean %q?", near))
+		if in.misspelt == nil {
+			in.misspelt = map[string]bool{}
 		}
-		s.fail(at, path, fmt.Sprintf("unknown key %q", name), hint)
+		in.misspelt[near] = true
+	default:
+		s.fail(at, path, fmt.Sprintf("unknown key %q", name), "known here: "+strings.Join(known, ", "))
 	}
 }
 

@@ -4,16 +4,21 @@ import "fmt"
 
 // didYouMean returns a hint that names the candidate nearest to word, or "" when none is near.
 func didYouMean(word string, candidates []string) string {
+	if best := nearest(word, candidates); best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return ""
+}
+
+// nearest returns the candidate with the fewest typing errors in word, at most one in three letters; "" when there is none.
+func nearest(word string, candidates []string) string {
 	best, bestDistance := "", 1+max(1, len(word)/3)
 	for _, c := range candidates {
 		if d := distance(word, c); d < bestDistance {
 			best, bestDistance = c, d
 		}
 	}
-	if best == "" || len(word) > 64 {
-		return ""
-	}
-	return fmt.Sprintf("did you mean %q?", best)
+	return best
 }
 
 // distance counts the insertions, deletions, replacements and swaps of neighbours that make b of a
