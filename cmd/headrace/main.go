@@ -27,6 +27,8 @@ func subCommands(c *cli) []*cobra.Command {
 	return []*cobra.Command{
 		newInitCmd(c),
 		newConfigCmd(c),
+		newWorkCmd(c),
+		newGuardCmd(c),
 		newVersionCmd(c),
 	}
 }

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/headrace/headrace/actuator/process"
+)
+
+// newGuardCmd runs a worker so that nothing of it outlives the process actuator; see [process.Guard].
+func newGuardCmd(*cli) *cobra.Command {
+	return &cobra.Command{
+		Use:    "guard -- CMD [ARG...]",
+		Short:  "Run a command that dies, with all it started, when standard input ends",
+		Hidden: true,
+		Args:   cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if code := process.Guard(args); code != 0 {
+				return exitError{code: code}
+			}
+			return nil
+		},
+	}
+}
