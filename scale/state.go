@@ -19,7 +19,13 @@ type State struct {
 	// ExcessSince is when the pool was last seen to become larger than its need, dead band included; zero: it is not.
 	ExcessSince time.Time `json:"excess_since,omitzero"`
 	// UntakenSince is when backlog was first seen to wait beside idle slots; zero: it does not.
-	UntakenSince time.Time `json:"untaken_since,omitzero"`
+	UntakenSince   time.Time `json:"untaken_since,omitzero"`
+	UntakenBacklog float64   `json:"untaken_backlog,omitempty"` // the backlog then
+	// HeadBorn is when the job that is oldest now became ready; HeadDone the completions when it was first seen as the
+	// oldest, and HeadJobs the jobs that were in the system then.
+	HeadBorn time.Time `json:"head_born,omitzero"`
+	HeadDone float64   `json:"head_done,omitempty"`
+	HeadJobs float64   `json:"head_jobs,omitempty"`
 	// Progress is the last time a completion was seen, and the total then.
 	ProgressAt  time.Time `json:"progress_at,omitzero"`
 	Completions float64   `json:"completions,omitempty"`

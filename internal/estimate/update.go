@@ -1,0 +1,255 @@
+package estimate
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/headrace/headrace/scale"
+)
+
+// State is the memory between samples: plain data that survives JSON, of bounded size. The zero value knows nothing.
+type State struct {
+	Epoch string `json:"epoch,omitempty"`
+
+	Arrivals    Counter `json:"arrivals"`
+	Completions Counter `json:"completions"`
+	ArrivalFast Average `json:"arrival_fast"`
+	ArrivalSlow Average `json:"arrival_slow"`
+	Completion  Average `json:"completion"`
+	GateOpen    bool    `json:"gate_open,omitempty"`
+
+	Attempts    Counter `json:"attempts"`
+	BusySeconds Counter `json:"busy_seconds"`
+	BusySquares Counter `json:"busy_squares"`
+	Service     Sums    `json:"service"`        // remembers ten minutes
+	ServiceFast Sums    `json:"service_fast"`   // remembers one
+	Learned     float64 `json:"learned"`        // finished runs ever counted
+	FrozenS     float64 `json:"frozen_service"` // S when it was frozen; 0: it is not
+
+	Starts   []float64 `json:"starts,omitempty"` // the last 20 cold starts in seconds, oldest first
+	Rejected int       `json:"rejected,omitempty"`
+}
+
+// Counter is the last reading of a running total.
+type Counter struct {
+	Value float64   `json:"value"`
+	At    time.Time `json:"at,omitzero"`
+}
+
+// Average is an exponentially weighted rate. Weight is how much of it was observed, 0 to 1.
+type Average struct {
+	Mean   float64 `json:"mean"`
+	Weight float64 `json:"weight"`
+}
+
+// Sums are decaying sums over finished runs: their number, busy seconds and busy seconds squared.
+type Sums struct {
+	Runs    float64 `json:"runs"`
+	Seconds float64 `json:"seconds"`
+	Squares float64 `json:"squares"`
+}
+
+const (
+	maxFast     = 30 * time.Second
+	slowPerFast = 10
+	serviceSlow = 600.0 // seconds
+	serviceFast = 60.0
+	priorRuns   = 10.0 // a declared service time counts as many runs, fading until
+	learnedRuns = 30.0 // so many were measured
+	keptStarts  = 20
+	frozenRise  = 1.1
+	gateSigmas  = 3.0
+	maxRate     = 1e12
+)
+
+// shortTau is the time constant of the fast averages: half the horizon, so that a change is believed within the promise, but
+// at least four samples, below which an average is no average; 30 s for horizons of a minute and more.
+func (p Prior) shortTau() time.Duration {
+	tau := maxFast
+	if p.Horizon > 0 {
+		tau = p.Horizon / 2
+	}
+	return min(max(tau, 4*p.cycle(), time.Second), maxFast)
+}
+
+func (p Prior) cycle() time.Duration {
+	if p.Cycle > 0 {
+		return p.Cycle
+	}
+	return time.Second
+}
+
+// Update takes one sample in. It never fails: what is impossible (negative, not a number, a total that went
+// back) is dropped and counted in [scale.Estimates.Rejected], and the estimates keep what they had.
+func Update(s State, p Prior, x Sample) (State, scale.Estimates) {
+	if x.Epoch != s.Epoch { // counters of another life: measure from here
+		s.Epoch = x.Epoch
+		s.Arrivals, s.Completions = Counter{}, Counter{}
+		s.Attempts, s.BusySeconds, s.BusySquares = Counter{}, Counter{}, Counter{}
+	}
+	fast := p.shortTau().Seconds()
+	slow := slowPerFast * fast
+
+	if n, dt, ok := s.delta(&s.Arrivals, x.Arrivals); ok {
+		s.ArrivalFast.add(n/dt, dt, fast)
+		s.ArrivalSlow.add(n/dt, dt, slow)
+	}
+	if n, dt, ok := s.delta(&s.Completions, x.Completions); ok {
+		s.Completion.add(n/dt, dt, fast)
+	}
+	s.service(p, x)
+	for _, d := range x.Starts {
+		if !(d >= 0) || math.IsInf(d, 0) {
+			s.Rejected++
+			continue
+		}
+		s.Starts = append(slices.Clone(s.Starts), d)
+		s.Starts = s.Starts[max(0, len(s.Starts)-keptStarts):]
+	}
+
+	var e scale.Estimates
+	e.ArrivalFast = s.ArrivalFast.rate(2 * fast / fast)
+	e.ArrivalSlow = s.ArrivalSlow.rate(2 * fast / slow)
+	e.Dispersion = 1
+	// An average with time constant τ over arrivals of rate λ and dispersion I has the variance I·λ/(2τ). One arrival
+	// more in the fast average is never evidence, or an idle pool would take a single job for a flow.
+	sigma := math.Sqrt((e.ArrivalSlow + 1/(2*fast)) / (2 * fast))
+	e.GateOpen = math.Abs(e.ArrivalFast-e.ArrivalSlow) > gateSigmas*sigma
+	s.GateOpen = e.GateOpen
+	e.Arrival = e.ArrivalSlow
+	if e.GateOpen {
+		e.Arrival = e.ArrivalFast
+	}
+	e.ArrivalError = math.Sqrt(e.ArrivalSlow / (2 * slow))
+	if s.ArrivalSlow.Weight > 0 {
+		e.ArrivalAt = s.Arrivals.At
+	}
+	e.Completion = s.Completion.rate(1)
+	e.ServiceTime, e.ServiceCV2 = s.serviceTime(p)
+	e.ServiceCount = s.Service.Runs
+	e.ColdStart, e.ColdStarts = s.coldStart(p)
+	e.Rejected = s.Rejected
+	return s, e
+}
+
+// delta advances a counter and returns how much it grew in how many seconds; not ok: there is nothing to learn.
+func (s *State) delta(c *Counter, r scale.Reading) (n, seconds float64, ok bool) {
+	switch {
+	case r.At.IsZero():
+		return 0, 0, false
+	case !r.Known():
+		s.Rejected++
+		return 0, 0, false
+	case r.At.Equal(c.At):
+		return 0, 0, false // the same reading again
+	}
+	before := *c
+	*c = Counter{r.Value, r.At}
+	if before.At.IsZero() {
+		return 0, 0, false
+	}
+	n, seconds = r.Value-before.Value, r.At.Sub(before.At).Seconds()
+	if n < 0 || seconds <= 0 || n/seconds > maxRate {
+		s.Rejected++ // a reset, or a clock that was set back: measure from here, keep the rate
+		return 0, 0, false
+	}
+	return n, seconds, true
+}
+
+// add takes in a rate that held for dt seconds.
+func (a *Average) add(rate, dt, tau float64) {
+	alpha := -math.Expm1(-dt / tau)
+	a.Mean += alpha * (rate - a.Mean)
+	a.Weight += alpha * (1 - a.Weight)
+}
+
+// rate is the average without the bias of having started at zero, once times time constants have been observed.
+// Until then it leans to zero: two jobs in a first second are no flow.
+func (a Average) rate(times float64) float64 {
+	return a.Mean / max(a.Weight, -math.Expm1(-times))
+}
+
+// service takes in finished runs.
+func (s *State) service(p Prior, x Sample) {
+	if x.Frozen && s.FrozenS == 0 {
+		s.FrozenS, _ = s.serviceTime(p)
+	} else if !x.Frozen {
+		s.FrozenS = 0
+	}
+	runs, dt, ok1 := s.delta(&s.Attempts, x.Attempts)
+	seconds, _, ok2 := s.delta(&s.BusySeconds, x.BusySeconds)
+	squares, _, ok3 := s.delta(&s.BusySquares, x.BusySquares)
+	if !ok1 || !ok2 || !ok3 || runs == 0 || s.FrozenS > 0 {
+		return
+	}
+	s.Service.add(runs, seconds, squares, math.Exp(-dt/serviceSlow))
+	s.ServiceFast.add(runs, seconds, squares, math.Exp(-dt/serviceFast))
+	s.Learned = min(s.Learned+runs, maxRate)
+	// A change that noise does not explain is a new kind of job or a new version: the old runs say nothing about it.
+	if n := s.ServiceFast.Runs; n >= priorRuns && s.Service.Runs > n {
+		mean := s.Service.mean()
+		if math.Abs(s.ServiceFast.mean()-mean) > 4*math.Sqrt(s.Service.cv2())*mean/math.Sqrt(n) {
+			s.Service = s.ServiceFast
+		}
+	}
+}
+
+func (m *Sums) add(runs, seconds, squares, keep float64) {
+	m.Runs = m.Runs*keep + runs
+	m.Seconds = m.Seconds*keep + seconds
+	m.Squares = m.Squares*keep + squares
+}
+
+func (m Sums) mean() float64 {
+	if m.Runs <= 0 {
+		return 0
+	}
+	return m.Seconds / m.Runs
+}
+
+// cv2 is the squared coefficient of variation, E[S²]/E[S]² − 1, in [0, 25].
+func (m Sums) cv2() float64 {
+	mean := m.mean()
+	if mean <= 0 {
+		return 1
+	}
+	return min(max(m.Squares/m.Runs/(mean*mean)-1, 0), 25)
+}
+
+// serviceTime is the mean busy time of a run and its c². A declared one counts as ten runs at first and for nothing after
+// thirty.
+func (s *State) serviceTime(p Prior) (mean, cv2 float64) {
+	mean, cv2 = s.Service.mean(), 1
+	if prior := p.ServiceTime.Seconds(); prior > 0 {
+		if w := priorRuns * max(0, 1-s.Learned/learnedRuns); w > 0 {
+			mean = (s.Service.Seconds + w*prior) / (s.Service.Runs + w)
+		}
+	}
+	if s.Learned >= learnedRuns {
+		cv2 = s.Service.cv2()
+	}
+	if s.FrozenS > 0 {
+		mean = frozenRise * s.FrozenS
+	}
+	return mean, cv2
+}
+
+// coldStart is the 90th percentile of the last starts, never the mean: capacity that is late is what hurts. Fewer than three
+// starts may raise the prior but not lower it.
+func (s *State) coldStart(p Prior) (seconds float64, starts int) {
+	prior := p.ColdStart.Seconds()
+	if prior <= 0 {
+		prior = 1
+	}
+	n := len(s.Starts)
+	if n == 0 {
+		return prior, 0
+	}
+	sorted := slices.Sorted(slices.Values(s.Starts))
+	p90 := sorted[(9*n+9)/10-1]
+	if n < 3 {
+		return max(prior, p90), n
+	}
+	return p90, n
+}

@@ -1,0 +1,99 @@
+package scale
+
+import "fmt"
+
+// ceilings are all limits of a pool, each in replicas: rate limits in the order declared, shares, and at last the pool's maximum.
+func ceilings(p Policy, in inputs, o Observation, g Grant) []Ceiling {
+	out := make([]Ceiling, 0, len(p.Downstreams)+len(g.Limits)+1)
+	for _, use := range p.Downstreams {
+		if limit := limitOf(o, use); limit != nil {
+			if c, ok := rateCeiling(p, in, use, *limit); ok {
+				out = append(out, c)
+			}
+		}
+	}
+	for _, c := range g.Limits {
+		c.Replicas = clamp(c.Replicas, 0, maxReplicas)
+		out = append(out, c)
+	}
+	return append(out, Ceiling{
+		Reason: PoolMax, Name: "pool", Replicas: p.Max, Hard: true,
+		Detail: fmt.Sprintf("The pool is declared with at most %d %s.", p.Max, plural(p.Max, "replica")),
+	})
+}
+
+func limitOf(o Observation, u Use) *Limit {
+	for i := range o.Limits {
+		if o.Limits[i].Downstream == u.Downstream && o.Limits[i].Unit == u.Unit {
+			return &o.Limits[i]
+		}
+	}
+	return nil
+}
+
+// unitsPerJob is what a job takes of a limit: measured, else declared; 0: unknown.
+func unitsPerJob(u Use, l Limit) float64 {
+	if l.UnitsPerJob.Known() && l.UnitsPerJob.Value > 0 {
+		return sane(l.UnitsPerJob.Value)
+	}
+	return sane(u.UnitsPerJob)
+}
+
+// rateCeiling is how many replicas a rate limit can feed, x = R·S/(k·c). Where our permits enforce the limit, one part-used replica
+// more is safe and uses it fully: ceil(x − 0.1). Where nothing does: floor(x). Never below one replica, whose slots then wait
+// for permits.
+func rateCeiling(p Policy, in inputs, u Use, l Limit) (Ceiling, bool) {
+	units := unitsPerJob(u, l)
+	if units == 0 || in.s == 0 || !usable(l.PerSecond) {
+		return Ceiling{}, false
+	}
+	rate := sane(l.PerSecond) / units
+	x := RateCeiling(l.PerSecond, units, in.s, p.Concurrency)
+	n := floor(x)
+	if u.Permits {
+		n = ceil(x - 0.1)
+		// The measured x wavers. A size that is at most 0.2 replicas past the rounding is kept: permits make it harmless.
+		if in.current == n+1 && ceil(x+0.1) == in.current {
+			n = in.current
+		}
+	}
+	c := Ceiling{
+		Reason: DownstreamThroughput, Name: u.Downstream, Replicas: max(n, 1), JobsPerSec: rate,
+		Detail: fmt.Sprintf("At %s and %s a job, %s can take %s jobs/s; %d %s already %s that.", pace(l.PerSecond, l.Unit), num(units),
+			u.Downstream, num(rate), max(n, 1), plural(n, "replica"), verb(max(n, 1), "does", "do")),
+	}
+	if n < 1 {
+		c.Detail = fmt.Sprintf("At %s and %s a job, %s can take %s jobs/s, less than one replica does; its slots wait for permits.",
+			pace(l.PerSecond, l.Unit), num(units), u.Downstream, num(rate))
+		if !u.Permits {
+			c.Detail = fmt.Sprintf("At %s and %s a job, %s can take %s jobs/s, less than one replica does: nothing keeps it within the limit.",
+				pace(l.PerSecond, l.Unit), num(units), u.Downstream, num(rate))
+		}
+	}
+	return c, true
+}
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// useEvidence says how much of a limit is used, as far as that is known.
+func useEvidence(l *Limit) string {
+	if l == nil {
+		return ""
+	}
+	s := ""
+	if l.Used.Known() {
+		s = share(l.Used.Value) + " used"
+	}
+	if l.Throttled.Known() {
+		if s != "" {
+			s += ", "
+		}
+		s += share(l.Throttled.Value) + " throttled"
+	}
+	return s
+}

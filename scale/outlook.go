@@ -1,0 +1,134 @@
+package scale
+
+import (
+	"fmt"
+	"math"
+)
+
+// outlook says when the backlog will be gone, and what would change the outcome.
+func outlook(p Policy, in inputs, o Observation, d Decision) (Drain, []Help) {
+	if in.unknown != "" {
+		return Drain{State: "unknown"}, nil
+	}
+	x := sane(o.Estimates.Completion)
+	dr := Drain{Net: x - in.lambda}
+	// One standard error of the net rate: both rates are averages over about twice the short time constant.
+	sigma := math.Sqrt(x/(2*rateSpan(in)) + in.lambdaErr*in.lambdaErr)
+	switch {
+	case in.q == 0:
+		dr.State = "empty"
+	case x == 0:
+		dr.State = "stalled"
+	case dr.Net <= 0:
+		dr.State = "grows"
+	default:
+		dr.State = "clears"
+		dr.Seconds, dr.Low = in.q/dr.Net, in.q/(dr.Net+sigma)
+		if dr.Net > sigma {
+			dr.High = in.q / (dr.Net - sigma)
+		}
+	}
+	var helps []Help
+	if d.Binding != nil && in.s > 0 {
+		dr.Without = in.clears(d.Need.Replicas)
+		helps = in.raise(p, o, d)
+	}
+	switch {
+	case dr.State == "clears":
+		helps = append(helps, Help{What: "nothing", Effect: "clears in " + dr.Text()})
+	case d.Binding == nil && !d.NextChangeAt.IsZero() && d.Desired > d.Need.Replicas:
+		helps = append(helps, Help{What: "nothing", Effect: "the next change is possible in about " + span(d.NextChangeAt.Sub(o.At).Seconds())})
+	}
+	return dr, helps
+}
+
+// rateSpan is the short time constant of rates in seconds, recovered from the error of the slow one (ten times as long).
+func rateSpan(in inputs) float64 {
+	if in.lambdaErr > 0 && in.lambda > 0 {
+		return clamp(in.ca2*in.lambda/(20*in.lambdaErr*in.lambdaErr), 1, 30)
+	}
+	return 30
+}
+
+// clears is the time in seconds in which n replicas that work clear the backlog; 0: never.
+func (in inputs) clears(n int) float64 {
+	net := float64(n)*in.c/in.s - in.lambda
+	if net <= 0 || in.q == 0 {
+		return 0
+	}
+	return in.q / net
+}
+
+// raise computes what lifting the binding ceiling would give, up to the next ceiling.
+func (in inputs) raise(p Policy, o Observation, d Decision) []Help {
+	next := d.Need.Replicas
+	for i := range d.Ceilings {
+		if c := &d.Ceilings[i]; c != d.Binding {
+			next = min(next, c.Replicas)
+		}
+	}
+	if next <= d.Binding.Replicas {
+		return nil
+	}
+	h := Help{Replicas: next, Effect: fmt.Sprintf("%d %s", next, plural(next, "replica"))}
+	if t := in.clears(next); t > 0 {
+		h.Effect += ", clears in about " + span(t)
+	}
+	switch d.Binding.Reason {
+	case PoolMax:
+		h.What = fmt.Sprintf("replicas.max %d", next)
+	case TeamQuota:
+		h.What = fmt.Sprintf("%s with %d for this pool", d.Binding.Name, next)
+	case DownstreamThroughput:
+		for _, u := range p.Downstreams {
+			l := limitOf(o, u)
+			if u.Downstream != d.Binding.Name || l == nil {
+				continue
+			}
+			units := unitsPerJob(u, *l)
+			h.What = fmt.Sprintf("%s %s", u.Downstream, pace(float64(next)*in.c/in.s*units, u.Unit))
+			fewer := Help{What: "jobs of " + num(l.PerSecond*in.s/(float64(next)*in.c)) + " " + u.Unit, Effect: h.Effect, Replicas: next}
+			return []Help{h, fewer}
+		}
+	}
+	return []Help{h}
+}
+
+// ruledOut names the usual suspects that were looked at and are not the cause.
+func ruledOut(in inputs, o Observation, d Decision) []string {
+	if in.unknown != "" {
+		return nil
+	}
+	out := make([]string, 0, 3)
+	if overdue, dying := in.notReady(o); overdue+dying == 0 && o.Replicas.Refused == "" && in.ready > 0 {
+		out = append(out, fmt.Sprintf("workers (%s of %d ready, none dying)", count(in.ready), in.current))
+		out = append(out, "start time ("+span(in.d)+")")
+	}
+	oldest := 0.0
+	for _, r := range []Reading{o.Backlog, o.InFlight} {
+		if r.Known() {
+			oldest = max(oldest, o.At.Sub(r.At).Seconds())
+		}
+	}
+	return append(out, "data age ("+span(oldest)+")")
+}
+
+// Text says the outlook in words: "about 38m (25m-1h01m)", "grows 12/s: will not drain".
+func (d Drain) Text() string {
+	switch d.State {
+	case "clears":
+		high := span(d.High)
+		if d.High == 0 {
+			high = "or not at all"
+		}
+		if span(d.Low) == high {
+			return "about " + span(d.Seconds)
+		}
+		return fmt.Sprintf("about %s (%s-%s)", span(d.Seconds), span(d.Low), high)
+	case "grows":
+		return fmt.Sprintf("grows %s/s: will not drain", num(-d.Net))
+	case "stalled":
+		return "stalled: nothing completes"
+	}
+	return d.State
+}
