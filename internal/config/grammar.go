@@ -179,7 +179,7 @@ func formatDuration(d time.Duration) string {
 	for _, u := range durationUnits {
 		if n := d / u.unit; n > 0 {
 			fmt.Fprintf(&b, "%d%s", n, u.name)
-			d -= n * u.unit
+			d %= u.unit
 		}
 	}
 	return b.String()

@@ -117,7 +117,7 @@ func (k *kind) scalarSchemas(in *key) []schemaObject {
 func defaultJSON(k *key) any {
 	if items, isList := strings.CutPrefix(k.def, "["); isList {
 		var list []any
-		for _, item := range strings.Split(strings.TrimSuffix(items, "]"), ", ") {
+		for item := range strings.SplitSeq(strings.TrimSuffix(items, "]"), ", ") {
 			list = append(list, defaultJSON(&key{kind: k.kind, def: item}))
 		}
 		return list

@@ -305,7 +305,7 @@ func (s *shaper) bounds(v *value) {
 		return
 	}
 	v.bad = true
-	hint := ""
+	var hint string
 	switch {
 	case k.min == k.max:
 		hint = "this version reads " + k.min
