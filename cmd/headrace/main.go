@@ -25,6 +25,9 @@ func main() {
 // subCommands are all commands; a new one is a line here and a file of its own.
 func subCommands(c *cli) []*cobra.Command {
 	return []*cobra.Command{
+		newUpCmd(c),
+		newDemoCmd(c),
+		newDemoWorkerCmd(c),
 		newInitCmd(c),
 		newConfigCmd(c),
 		newWorkCmd(c),

@@ -23,6 +23,7 @@ type Fleet struct {
 	mu      sync.Mutex
 	workers map[string]*worker
 	totals  map[string]protocol.Totals // by pool, over all workers that ever reported
+	started map[string]int64           // by pool, workers that were ever seen
 	lives   map[string]life            // by incarnation: what totals already counts
 }
 
@@ -73,11 +74,13 @@ type Pool struct {
 	Slots, Held int
 	// Totals only grow: they include workers that are gone.
 	Totals protocol.Totals
+	// Started counts the workers that were ever seen.
+	Started int64
 }
 
 // New returns an empty registry that forgets a worker after silence.
 func New(silence time.Duration) *Fleet {
-	return &Fleet{silence: silence, workers: map[string]*worker{}, totals: map[string]protocol.Totals{}, lives: map[string]life{}}
+	return &Fleet{silence: silence, workers: map[string]*worker{}, totals: map[string]protocol.Totals{}, started: map[string]int64{}, lives: map[string]life{}}
 }
 
 // Claimed notes that a worker asked for jobs, with all its slots where it said so, and was given leases.
@@ -135,6 +138,7 @@ func (f *Fleet) see(pool, name string) *worker {
 		w = &worker{pool: pool, name: name, firstAt: now, order: protocol.Run, held: map[string]lease{}}
 		w.ordered, w.tell = context.WithCancel(context.Background())
 		f.workers[name] = w
+		f.started[pool]++
 	}
 	w.seenAt = now
 	return w
@@ -210,7 +214,7 @@ func (f *Fleet) Pool(pool string) Pool {
 			delete(f.lives, id)
 		}
 	}
-	p.Totals = f.totals[pool]
+	p.Totals, p.Started = f.totals[pool], f.started[pool]
 	return p
 }
 

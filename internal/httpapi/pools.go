@@ -64,8 +64,8 @@ type PoolList struct {
 	Items []Pool `json:"items"`
 }
 
-// Explanation is why a pool has its size.
-type Explanation struct {
+// PoolExplanation is why a pool has its size.
+type PoolExplanation struct {
 	Pool        string            `json:"pool"`
 	At          time.Time         `json:"at"`
 	Explanation scale.Explanation `json:"explanation"`
@@ -259,7 +259,7 @@ type explainInput struct {
 	At   time.Time `query:"at" doc:"As it was then (RFC 3339); default: now."`
 }
 
-func (s *server) explain(ctx context.Context, in *explainInput) (*struct{ Body Explanation }, error) {
+func (s *server) explain(ctx context.Context, in *explainInput) (*struct{ Body PoolExplanation }, error) {
 	r, err := s.latest(in.Pool)
 	if err != nil {
 		return nil, err
@@ -274,7 +274,7 @@ func (s *server) explain(ctx context.Context, in *explainInput) (*struct{ Body E
 		}
 		r = past[0]
 	}
-	return &struct{ Body Explanation }{Explanation{Pool: r.Pool, At: r.At, Explanation: r.Decision.Explain(), Decision: r.Decision}}, nil
+	return &struct{ Body PoolExplanation }{PoolExplanation{Pool: r.Pool, At: r.At, Explanation: r.Decision.Explain(), Decision: r.Decision}}, nil
 }
 
 type seriesInput struct {

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headrace/headrace/internal/app"
+	"github.com/headrace/headrace/internal/config"
+)
+
+// newUpCmd runs everything on one machine.
+func newUpCmd(c *cli) *cobra.Command {
+	var insecure, quiet bool
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run everything on this machine: queue, API, control loop, workers",
+		Long: `Run everything on this machine from one configuration file: the queue, the API and the live page, the control
+loop, and the workers as child processes.
+
+The first SIGINT or SIGTERM lets the workers finish within their grace; a second one ends at once, workers included.`,
+		Example: "  headrace init && headrace up\n  headrace up --config shop.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, problems := config.Load(c.config, c.env)
+			if err := problems.Print(c.stderr); err != nil {
+				return err
+			}
+			if cfg == nil {
+				return exitError{exitUsage, fmt.Errorf("%s cannot be used; see above", c.config)}
+			}
+			level := slog.LevelInfo
+			if quiet {
+				level = slog.LevelWarn
+			}
+			a, err := app.Open(cmd.Context(), cfg, app.Options{
+				Log:     slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: level})),
+				Version: thisBuild().Version, Insecure: insecure,
+			})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.stderr, "headrace is up: %s\n", a.URL)
+			hurry := context.AfterFunc(cmd.Context(), func() {
+				fmt.Fprintln(c.stderr, "draining; interrupt again to end at once")
+			})
+			defer hurry()
+			return a.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().BoolVar(&insecure, "insecure", false, "listen on an address that is not loopback without a token")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "say only what is wrong")
+	return cmd
+}
