@@ -118,7 +118,7 @@ func (l *Loop) observePool(ctx context.Context, p *pool, now time.Time, deadline
 		o.Limits = append(o.Limits, l.limit(ctx, u, now))
 	}
 	p.memory.Estimate, o.Estimates = estimate.Update(p.memory.Estimate, estimate.Prior{
-		ServiceTime: p.Policy.ServiceTime, ColdStart: p.Policy.StartsIn, Cycle: p.Policy.Cycle,
+		ServiceTime: p.Policy.ServiceTime, ColdStart: p.Policy.StartsIn, Cycle: p.Policy.Cycle, Horizon: p.Policy.Horizon(),
 	}, sample)
 	return o
 }
