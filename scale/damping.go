@@ -85,15 +85,18 @@ func highestSince(moves []Move, current int, at time.Time) int {
 	return top
 }
 
-var (
-	defaultDown = []Rate{{Percent: 20, Per: time.Minute}}
-)
+// defaultDown is a fifth of the replicas within twice the time it takes to correct a mistake, at most a minute: where workers
+// start in seconds there is no point in paying for a slow descent.
+func (in inputs) defaultDown() Rate {
+	per := clamp(2*in.d1, 10, 60)
+	return Rate{Percent: 20, Per: time.Duration(math.Round(per)) * time.Second}
+}
 
 // lowest is the smallest size the down rates allow now. One replica may always go within a rate's time.
-func lowest(p Policy, s State, now time.Time, current int) (int, Rate) {
+func (in inputs) lowest(p Policy, s State, now time.Time, current int) (int, Rate) {
 	rates := p.Damping.Down
 	if len(rates) == 0 {
-		rates = defaultDown
+		rates = []Rate{in.defaultDown()}
 	}
 	limit, by := 0, Rate{}
 	for _, r := range rates {

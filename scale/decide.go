@@ -300,7 +300,7 @@ func shrink(p Policy, s State, in inputs, o Observation, n Need, limit int, f *f
 			return s
 		}
 	}
-	if least, rate := lowest(p, s, now, current); f.n < least {
+	if least, rate := in.lowest(p, s, now, current); f.n < least {
 		f.step("step", "", rate.text("-"), least, fmt.Sprintf("%d wanted", f.n), StepLimit)
 		if len(s.Moves) > 0 {
 			d.NextChangeAt = later(d.NextChangeAt, s.Moves[len(s.Moves)-1].At.Add(rate.Per))

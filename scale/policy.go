@@ -58,7 +58,8 @@ type Damping struct {
 	HoldSteady time.Duration `json:"hold_steady,omitempty"`
 	HoldDrain  time.Duration `json:"hold_drain,omitempty"`
 	// Up and Down bound the speed; empty means the default: ×4 + 20 a cycle up (no bound
-	// while a backlog is late: Max is the bound), 20 % a minute down. One worker may always go within a rate's time.
+	// while a backlog is late: Max is the bound), 20 % down within clamp(2D', 10 s, 60 s), D' being the
+	// cold start and a cycle. One worker may always go within a rate's time.
 	// From zero a percentage bounds nothing: a pool starts at its sized number.
 	Up   []Rate `json:"up,omitempty"`   // the larger wins
 	Down []Rate `json:"down,omitempty"` // the smaller wins

@@ -17,7 +17,8 @@ type State struct {
 	ArrivalFast Average `json:"arrival_fast"`
 	ArrivalSlow Average `json:"arrival_slow"`
 	Completion  Average `json:"completion"`
-	GateOpen    bool    `json:"gate_open,omitempty"`
+	// Top is the largest part that one sample has in ArrivalFast: a mean, and the weight it was observed with.
+	Top Average `json:"top"`
 
 	Attempts    Counter `json:"attempts"`
 	BusySeconds Counter `json:"busy_seconds"`
@@ -53,6 +54,7 @@ type Sums struct {
 const (
 	maxFast     = 30 * time.Second
 	slowPerFast = 10
+	fastSpan    = 2.0   // short time constants after which an average is believed without leaning to zero
 	serviceSlow = 600.0 // seconds
 	serviceFast = 60.0
 	priorRuns   = 10.0 // a declared service time counts as many runs, fading until
@@ -93,6 +95,7 @@ func Update(s State, p Prior, x Sample) (State, scale.Estimates) {
 
 	if n, dt, ok := s.delta(&s.Arrivals, x.Arrivals); ok {
 		s.ArrivalFast.add(n/dt, dt, fast)
+		s.Top.largest(n/dt, dt, fast)
 		s.ArrivalSlow.add(n/dt, dt, slow)
 	}
 	if n, dt, ok := s.delta(&s.Completions, x.Completions); ok {
@@ -109,14 +112,15 @@ func Update(s State, p Prior, x Sample) (State, scale.Estimates) {
 	}
 
 	var e scale.Estimates
-	e.ArrivalFast = s.ArrivalFast.rate(2 * fast / fast)
-	e.ArrivalSlow = s.ArrivalSlow.rate(2 * fast / slow)
+	e.ArrivalFast = s.ArrivalFast.rate(fastSpan)
+	e.ArrivalSlow = s.ArrivalSlow.rate(fastSpan / slowPerFast)
 	e.Dispersion = 1
-	// An average with time constant τ over arrivals of rate λ and dispersion I has the variance I·λ/(2τ). One arrival
-	// more in the fast average is never evidence, or an idle pool would take a single job for a flow.
-	sigma := math.Sqrt((e.ArrivalSlow + 1/(2*fast)) / (2 * fast))
-	e.GateOpen = math.Abs(e.ArrivalFast-e.ArrivalSlow) > gateSigmas*sigma
-	s.GateOpen = e.GateOpen
+	// An average with time constant τ over arrivals of rate λ and dispersion I has the variance I·λ/(2τ). A rise must be
+	// seen even without the largest sample: jobs that came all at once are a backlog, which the drain term sees, and no flow.
+	sigma := math.Sqrt(e.ArrivalSlow / (2 * fast))
+	rise := s.ArrivalFast.without(s.Top).rate(fastSpan) - e.ArrivalSlow
+	fall := e.ArrivalSlow - e.ArrivalFast
+	e.GateOpen = rise > gateSigmas*sigma || fall > gateSigmas*sigma
 	e.Arrival = e.ArrivalSlow
 	if e.GateOpen {
 		e.Arrival = e.ArrivalFast
@@ -162,6 +166,22 @@ func (a *Average) add(rate, dt, tau float64) {
 	alpha := -math.Expm1(-dt / tau)
 	a.Mean += alpha * (rate - a.Mean)
 	a.Weight += alpha * (1 - a.Weight)
+}
+
+// largest keeps the largest part that a single sample has in an average with the same time constant. All parts fade alike, so the
+// largest stays so until a larger one comes.
+func (a *Average) largest(rate, dt, tau float64) {
+	alpha := -math.Expm1(-dt / tau)
+	a.Mean *= 1 - alpha
+	a.Weight *= 1 - alpha
+	if alpha*rate >= a.Mean {
+		a.Mean, a.Weight = alpha*rate, alpha
+	}
+}
+
+// without is the average over the other samples.
+func (a Average) without(part Average) Average {
+	return Average{Mean: max(0, a.Mean-part.Mean), Weight: max(0, a.Weight-part.Weight)}
 }
 
 // rate is the average without the bias of having started at zero, once times time constants have been observed.

@@ -1,0 +1,266 @@
+package scale_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/headrace/headrace/scale"
+)
+
+func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
+
+// TestS4_LongJobIsNeverInterruptedByScaleToZero: one job of 20 minutes, longer than every hold and the idle time.
+func TestS4_LongJobIsNeverInterruptedByScaleToZero(t *testing.T) {
+	m := newModel(t, scale.Policy{Max: 10, StartsIn: 10 * time.Second, ServiceTime: 20 * time.Minute, Objective: scale.Objective{OldestAge: time.Minute}})
+	m.dump(30, 1, 1200)
+	for m.now < 3600 {
+		m.cycle()
+		if len(m.running) > 0 && m.desired == 0 {
+			t.Fatalf("at %.0f s the pool goes to zero with the job in flight", m.now)
+		}
+	}
+	if m.completed != 1 || m.attempts != 1 || m.interrupted != 0 {
+		t.Errorf("completed %v in %v attempts with %d interrupted, want 1, 1, 0", m.completed, m.attempts, m.interrupted)
+	}
+	if m.desired != 0 || m.last().Reason != scale.IdleToZero {
+		t.Errorf("after the job: %d replicas by %s, want 0 by %s", m.desired, m.last().Reason, scale.IdleToZero)
+	}
+}
+
+// TestS5_InFlightCountsAsWork: 50 jobs of five minutes in flight on 50 workers and nothing waiting.
+func TestS5_InFlightCountsAsWork(t *testing.T) {
+	m := newModel(t, scale.Policy{Max: 100, StartsIn: time.Second, ServiceTime: 5 * time.Minute, Objective: scale.Objective{OldestAge: time.Minute}})
+	m.have(50)
+	m.dump(0, 50, 300)
+	m.advance(0.5)
+	for m.now < 300 {
+		m.cycle()
+		if m.desired < len(m.running) {
+			t.Fatalf("at %.0f s: %d replicas for %d jobs in flight", m.now, m.desired, len(m.running))
+		}
+	}
+	if m.desired != 50 || m.ordered != 0 {
+		t.Errorf("%d replicas and %d started at the end of the jobs, want 50 and 0", m.desired, m.ordered)
+	}
+	m.until(3600)
+	if m.desired != 0 || m.interrupted != 0 {
+		t.Errorf("an hour later: %d replicas, %d jobs interrupted, want 0, 0", m.desired, m.interrupted)
+	}
+}
+
+// TestS10_StartingWorkersCount: 30 jobs and workers that take 90 s to start, looked at every 10 s.
+func TestS10_StartingWorkersCount(t *testing.T) {
+	m := newModel(t, scale.Policy{Max: 200, StartsIn: 90 * time.Second, ServiceTime: time.Hour, Cycle: 10 * time.Second, Objective: scale.Objective{OldestAge: 2 * time.Minute}})
+	m.dump(0, 30, 3600)
+	m.advance(0)
+	m.until(1800)
+	if m.ordered != 30 || m.desired != 30 {
+		t.Errorf("ordered %d workers, want 30 (%d wanted at the end)", m.ordered, m.desired)
+	}
+}
+
+// TestS11_NoScaleUpAfterQueueIsEmpty: a burst of 600 jobs of one second.
+func TestS11_NoScaleUpAfterQueueIsEmpty(t *testing.T) {
+	m := newModel(t, scale.Policy{Min: 1, Max: 200, StartsIn: 5 * time.Second, ServiceTime: time.Second, Objective: scale.Objective{OldestAge: time.Minute}})
+	m.have(1)
+	m.until(60)
+	m.dump(m.now, 600, 1)
+	began := m.replicaSeconds
+	empty := -1.0
+	top := 0
+	for m.now < 1200 {
+		m.cycle()
+		if empty < 0 && m.arrived == 600 && len(m.queue) == 0 {
+			empty, top = m.now, m.desired
+		}
+		if empty >= 0 && m.desired > top {
+			t.Fatalf("at %.0f s, %.0f s after the queue was empty: %d → %d replicas (%s)", m.now, m.now-empty, top, m.desired, m.last().Sentence)
+		}
+		if empty >= 0 {
+			top = m.desired
+		}
+	}
+	if empty < 0 {
+		t.Fatal("the burst was never cleared")
+	}
+	hours := (m.replicaSeconds - began) / 3600
+	// 600 s of work, a start of 5 s for each worker, and the minimum of one.
+	limit := 2 * (600.0/3600 + float64(m.ordered)*5/3600 + 1140.0/3600)
+	t.Logf("cleared after %.0f s with at most %d replicas, %.2f replica-hours (limit %.2f)", empty-60, m.peak, hours, limit)
+	if hours > limit {
+		t.Errorf("%.2f replica-hours, want at most %.2f", hours, limit)
+	}
+}
+
+// TestS12_DeadBandLeavesNoWorkUnserved: long jobs that are known one by one. 44 on ten workers of four slots need eleven.
+func TestS12_DeadBandLeavesNoWorkUnserved(t *testing.T) {
+	for _, c := range []struct{ slots, have, jobs, want int }{{4, 10, 44, 11}, {1, 63, 64, 64}, {1, 60, 64, 64}} {
+		m := newModel(t, scale.Policy{Max: 200, Concurrency: c.slots, StartsIn: time.Second, ServiceTime: 10 * time.Minute, Objective: scale.Objective{OldestAge: time.Minute}})
+		m.have(c.have)
+		m.dump(0, c.jobs, 600)
+		m.advance(1)
+		m.tweak = func(o *scale.Observation) { // such a population is steady: as many come as go
+			o.Estimates.Arrival, o.Estimates.ArrivalSlow, o.Estimates.ArrivalAt = float64(c.jobs)/600, float64(c.jobs)/600, o.At
+		}
+		m.cycle()
+		if m.desired != c.want {
+			t.Errorf("%d jobs on %d workers of %d slots: %d after one evaluation, want %d\n%s", c.jobs, c.have, c.slots, m.desired, c.want, m.last().Explain().Text())
+		}
+	}
+}
+
+// TestS13_SteadyLoadIsSteady: 100 jobs/s of 0.1 s with a start-up of 30 s, for an hour.
+func TestS13_SteadyLoadIsSteady(t *testing.T) {
+	for _, poisson := range []bool{false, true} {
+		m := newModel(t, scale.Policy{Min: 1, Max: 100, StartsIn: 30 * time.Second, Objective: scale.Objective{OldestAge: time.Minute}})
+		var r *rand.Rand
+		if poisson {
+			r = seeded(13)
+		}
+		m.flow(0, 3600, 100, 0.1, r)
+		m.until(300)
+		early := len(m.waits)
+		m.until(3600)
+		least, most := m.bounds(300)
+		n, _ := m.changes(300)
+		late := m.waits[early:]
+		slices.Sort(late)
+		p99 := late[len(late)*99/100]
+		hours := m.replicaSeconds / 3600
+		t.Logf("poisson %v: %d to %d replicas, %d changes, %.1f replica-hours, p99 wait %.3f s", poisson, least, most, n, hours, p99)
+		if least < 11 || most > 16 || n > 6 || hours > 16 || p99 >= 1 {
+			t.Errorf("poisson %v: %d to %d replicas, %d changes, %.1f replica-hours, p99 wait %.3f s; want 11 to 16, ≤ 6, ≤ 16, < 1 s", poisson, least, most, n, hours, p99)
+		}
+	}
+}
+
+// TestS16_AgeRaisesThePool: three jobs, the oldest 25 minutes old, objective five minutes.
+func TestS16_AgeRaisesThePool(t *testing.T) {
+	m := newModel(t, scale.Policy{Min: 1, Max: 20, StartsIn: 30 * time.Second, ServiceTime: 10 * time.Minute, Objective: scale.Objective{OldestAge: 5 * time.Minute}})
+	m.have(1)
+	m.dump(-1500, 4, 600) // one runs
+	m.now = -600
+	m.advance(0)
+	d := m.decide()
+	if d.Desired < 3 {
+		t.Errorf("%d replicas for three jobs of which the oldest waits for 25 minutes, want at least 3\n%s", d.Desired, d.Explain().Text())
+	}
+}
+
+// TestS17_PoisonNeverGrowsThePool: one job fails every try and stays the oldest while 99 others are fine.
+func TestS17_PoisonNeverGrowsThePool(t *testing.T) {
+	p := scale.Policy{Min: 2, Max: 100, StartsIn: 5 * time.Second, ServiceTime: 2 * time.Second, Objective: scale.Objective{OldestAge: 30 * time.Second}}
+	with, without := newModel(t, p), newModel(t, p)
+	for _, m := range []*model{with, without} {
+		m.have(2)
+		m.stuckHead = m == with
+		if m.stuckHead {
+			m.dump(0, 1, 2)
+		}
+		m.flow(1, 600, 0.5, 2, nil)
+		m.until(600)
+	}
+	if with.peak > without.peak+1 {
+		t.Errorf("a poison job grew the pool to %d, without it %d were enough", with.peak, without.peak)
+	}
+	if with.completed < without.completed-3 {
+		t.Errorf("%v completed beside the poison job, %v without", with.completed, without.completed)
+	}
+	if !slices.Contains(with.last().Alarms, scale.Stuck) || slices.Contains(without.last().Alarms, scale.Stuck) {
+		t.Errorf("alarms %v with a poison job and %v without, want %s only with it", with.last().Alarms, without.last().Alarms, scale.Stuck)
+	}
+}
+
+// TestS17_NothingCompletesIsStuck: jobs wait, workers are ready, and nothing ends.
+func TestS17_NothingCompletesIsStuck(t *testing.T) {
+	m := newModel(t, scale.Policy{Min: 2, Max: 100, StartsIn: 5 * time.Second, ServiceTime: 2 * time.Second, Objective: scale.Objective{OldestAge: 30 * time.Second}})
+	m.have(2)
+	m.never = true
+	m.dump(1, 3, 2)
+	m.until(120)
+	at := m.desired
+	m.until(1800)
+	if m.desired > at || m.last().Reason != scale.Stuck || !slices.Contains(m.last().Alarms, scale.Stuck) {
+		t.Errorf("%d replicas by %s, alarms %v; want no more than %d, by %s with its alarm", m.desired, m.last().Reason, m.last().Alarms, at, scale.Stuck)
+	}
+}
+
+// TestS19_FromZeroToTheSizedNumberInOneWrite: 5,000 jobs arrive at a pool of none.
+func TestS19_FromZeroToTheSizedNumberInOneWrite(t *testing.T) {
+	for _, up := range [][]scale.Rate{nil, {{Percent: 100, Per: 15 * time.Second}}} {
+		m := newModel(t, scale.Policy{Max: 500, StartsIn: 20 * time.Second, ServiceTime: 2 * time.Second, Objective: scale.Objective{OldestAge: 5 * time.Minute}, Damping: scale.Damping{Up: up}})
+		m.dump(0, 5000, 2)
+		m.advance(0)
+		d := m.decide()
+		if d.Desired != d.Need.Replicas || d.Desired < 5000*2/270 {
+			t.Errorf("up %v: first write is %d, the sized number %d; at least %d are needed in 270 s", up, d.Desired, d.Need.Replicas, 5000*2/270)
+		}
+	}
+}
+
+// TestS26_OneRuleFromNToZero: the same rule takes every worker, the last one as well.
+func TestS26_OneRuleFromNToZero(t *testing.T) {
+	p := scale.Policy{Max: 100, StartsIn: time.Second, ServiceTime: time.Second, IdleToZero: 2 * time.Minute, Objective: scale.Objective{OldestAge: time.Minute},
+		Damping: scale.Damping{HoldSteady: time.Minute, Down: []scale.Rate{{Replicas: 2, Per: 30 * time.Second}}}}
+	m := newModel(t, p)
+	m.flow(0, 120, 10, 1, nil)
+	m.until(120)
+	from := m.desired
+	m.until(1800)
+	if m.desired != 0 {
+		t.Fatalf("%d replicas half an hour after the last job, want 0", m.desired)
+	}
+	steps := 0
+	for i, s := range m.sizes {
+		if s.at <= 120 || i == 0 {
+			continue
+		}
+		before := m.sizes[i-1]
+		steps++
+		if s.n >= before.n || before.n-s.n > 2 {
+			t.Errorf("at %.0f s: %d → %d, want down by one or two", s.at, before.n, s.n)
+		}
+		if before.at > 120 && s.at-before.at < 29.9 {
+			t.Errorf("at %.0f s: a step %.0f s after the one before, want 30 s", s.at, s.at-before.at)
+		}
+	}
+	if steps < from/2 {
+		t.Errorf("%d steps from %d to zero", steps, from)
+	}
+}
+
+// TestShortStory is the regime of a one-minute demonstration: fast cycle, short objective, holds of seconds. An eightfold step is
+// answered within seconds, held, and taken back.
+func TestShortStory(t *testing.T) {
+	p := scale.Policy{Min: 1, Max: 30, StartsIn: time.Second, ServiceTime: 1500 * time.Millisecond, Cycle: 500 * time.Millisecond,
+		Objective: scale.Objective{OldestAge: 8 * time.Second},
+		Damping:   scale.Damping{HoldSteady: 3 * time.Second, Down: []scale.Rate{{Percent: 50, Per: 2 * time.Second}}}}
+	m := newModel(t, p)
+	m.flow(0, 15, 1, 1.5, seeded(1))
+	m.flow(15, 35, 8, 1.5, seeded(2))
+	m.flow(35, 70, 1, 1.5, seeded(3))
+	m.until(15)
+	calm := m.desired
+	m.until(19)
+	if m.desired < 9 {
+		t.Errorf("four seconds after the step: %d replicas (from %d), want at least 9", m.desired, calm)
+	}
+	m.until(35)
+	if m.desired < 12 || m.desired > 24 {
+		t.Errorf("at the end of the burst: %d replicas for 12 busy slots", m.desired)
+	}
+	m.until(50)
+	if m.desired > 8 {
+		t.Errorf("fifteen seconds after the burst: %d replicas, want at most 8", m.desired)
+	}
+	m.until(70)
+	t.Logf("before %d, at most %d, after %d; p99 wait %.1f s, worst %.1f s", calm, m.peak, m.desired, m.percentile(0.99), m.percentile(1))
+	if worst := m.percentile(1); worst > 8 {
+		t.Errorf("a job waited %.1f s, objective 8 s", worst)
+	}
+	if !m.saw(scale.Recovering) || !m.saw(scale.HoldDown) {
+		t.Error("the story shows no recovery or no hold")
+	}
+}
