@@ -146,34 +146,33 @@ func (c *local) settled(ctx context.Context, it protocol.Settlement, err error) 
 	c.mu.Lock()
 	delete(c.lost, leaseKey{it.Lease, it.Token})
 	c.mu.Unlock()
-	if c.opts.Downstreams != nil {
-		// The settlement stands whatever the store says; it forgets a use that nobody reports.
-		_ = c.opts.Downstreams.Report(ctx, reports(it))
+	if s := c.opts.Downstreams; s != nil {
+		// The settlement stands whatever the store says: units that it does not learn of count as used.
+		if begun, asks := reports(it); len(asks) > 0 {
+			_ = s.Return(ctx, asks, 1)
+		} else if len(begun) > 0 {
+			_ = s.Report(ctx, begun)
+		}
 	}
 	return a
 }
 
-// reports says what came of the uses of downstreams behind a settlement.
-func reports(it protocol.Settlement) []downstream.Report {
-	names := map[string]bool{}
-	for d := range it.Permits {
-		names[d] = true
-	}
-	for d := range it.Usage {
-		names[d] = true
-	}
-	for d := range it.Outcomes {
-		names[d] = true
-	}
-	var rs []downstream.Report
-	for d := range names {
-		r := downstream.Report{Downstream: d, Reserved: it.Permits[d], Used: it.Usage[d], Outcome: downstream.Outcome(it.Outcomes[d])}
+// reports says what came of the uses of downstreams behind a settlement, or which to give back unused: those of a job
+// that was never begun.
+func reports(it protocol.Settlement) (begun []downstream.Report, unused []downstream.Ask) {
+	for d, outcome := range it.Outcomes {
+		r := downstream.Report{Downstream: d, Reserved: it.Permits[d], Used: it.Usage[d], Outcome: downstream.Outcome(outcome)}
 		if r.Outcome == downstream.Throttled && it.RetryIn != nil {
 			r.RetryAfter = it.RetryIn.Duration()
 		}
-		rs = append(rs, r)
+		begun = append(begun, r)
 	}
-	return rs
+	if len(it.Outcomes) == 0 && it.Action == string(queue.Release) && it.Usage != nil {
+		for d, units := range it.Permits {
+			unused = append(unused, downstream.Ask{Downstream: d, Units: units, Max: 1})
+		}
+	}
+	return begun, unused
 }
 
 func (c *local) Permit(ctx context.Context, r protocol.PermitRequest) (protocol.PermitAnswer, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"time"
 
@@ -114,23 +115,29 @@ func verdict(h *held, result []byte, err error) protocol.Settlement {
 	}
 }
 
-// settlement completes s with the lease and what it used of downstreams.
+// settlement completes s with the lease and what came of its downstreams: those that took an acknowledged job, or whose
+// use the handler reported, did their part unless it said otherwise.
 func (w *Worker) settlement(h *held, s protocol.Settlement) protocol.Settlement {
 	s.Lease, s.Token = h.lease.ID, h.lease.Token
 	s.Error = clip(s.Error)
 	s.Permits, s.Usage, _ = h.job.permits()
+	outcomes := map[string]string{}
 	if s.Action == "ack" {
 		for d := range s.Permits {
-			if s.Outcomes == nil {
-				s.Outcomes = map[string]string{}
-			}
-			s.Outcomes[d] = "ok"
+			outcomes[d] = "ok"
 		}
+	}
+	for d := range s.Usage {
+		outcomes[d] = "ok"
+	}
+	maps.Copy(outcomes, s.Outcomes)
+	if len(outcomes) > 0 {
+		s.Outcomes = outcomes
 	}
 	return s
 }
 
-// unstarted gives back a job that was never begun, and all its permits.
+// unstarted gives back a job that was never begun, with all its permits: none of their units was used.
 func (w *Worker) unstarted(h *held) protocol.Settlement {
 	s := w.settlement(h, protocol.Settlement{Action: "release"})
 	for d, u := range s.Permits {

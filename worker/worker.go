@@ -220,7 +220,7 @@ func (w *Worker) drain(ctx context.Context, endClaims context.CancelFunc) error 
 
 // leave sends the last totals, and says goodbye when nothing runs any more.
 func (w *Worker) leave(ctx context.Context, unclean error) {
-	ctx, cancel := context.WithTimeout(ctx, max(w.opts.margin()/4, 250*time.Millisecond))
+	ctx, cancel := context.WithTimeout(ctx, max(w.opts.margin()/4, 50*time.Millisecond))
 	defer cancel()
 	if _, err := w.conn.Heartbeat(ctx, w.report()); err != nil {
 		w.log.Warn("last report not delivered", "error", err)

@@ -109,5 +109,6 @@ func (f workFlags) handler(c *cli, args []string) (worker.Handler, error) {
 	if _, err := exec.LookPath(args[0]); err != nil {
 		return nil, exitError{exitFailed, fmt.Errorf("work: %w", err)}
 	}
-	return worker.Command(args, worker.CommandOptions{Stderr: c.stderr}), nil
+	// A program that ignores SIGTERM must be gone before the grace is.
+	return worker.Command(args, worker.CommandOptions{Stderr: c.stderr, KillAfter: min(time.Second, f.grace/8)}), nil
 }

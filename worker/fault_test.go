@@ -1,0 +1,441 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headrace/headrace/downstream"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/worker"
+	"github.com/headrace/headrace/worker/protocol"
+)
+
+// faulty is a connection that can be cut.
+type faulty struct {
+	worker.Conn
+	noBeats, noSettles, loseAnswers atomic.Bool
+}
+
+var errCut = errors.New("connection cut")
+
+func (f *faulty) Heartbeat(ctx context.Context, r protocol.HeartbeatRequest) (protocol.HeartbeatAnswer, error) {
+	if f.noBeats.Load() {
+		<-ctx.Done() // accepted, never answered
+		return protocol.HeartbeatAnswer{}, ctx.Err()
+	}
+	return f.Conn.Heartbeat(ctx, r)
+}
+
+func (f *faulty) Settle(ctx context.Context, items []protocol.Settlement) ([]protocol.Settled, error) {
+	if f.noSettles.Load() {
+		return nil, errCut
+	}
+	a, err := f.Conn.Settle(ctx, items)
+	if f.loseAnswers.CompareAndSwap(true, false) {
+		return nil, errCut
+	}
+	return a, err
+}
+
+// TestW8_FinishedJobsAreKeptUntilTheQueueConfirms: settlements do not arrive for a minute, twelve leases long, while a
+// thousand jobs finish. None runs twice, and none waits for a lease to run out.
+func TestW8_FinishedJobsAreKeptUntilTheQueueConfirms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{Lease: 5 * time.Second})
+		f := &faulty{Conn: r.conn()}
+		f.noSettles.Store(true)
+		const n = 1000
+		for range n {
+			r.publish("x")
+		}
+		var starts atomic.Int32
+		w := start(t, f, func(context.Context, *worker.Job) ([]byte, error) {
+			starts.Add(1)
+			time.Sleep(time.Second)
+			return []byte("r"), nil
+		}, worker.Options{Slots: n})
+		time.Sleep(time.Minute)
+		if s := r.stats(); s.InFlight.Value != n || starts.Load() != n {
+			t.Errorf("got %v in flight, %d starts, want %d and %d", s.InFlight.Value, starts.Load(), n, n)
+		}
+		f.noSettles.Store(false)
+		time.Sleep(6 * time.Second) // the longest pause between two tries
+		if s := r.stats(); s.Totals["succeeded"] != n {
+			t.Errorf("succeeded: got %d, want %d", s.Totals["succeeded"], n)
+		}
+		w.endCleanly()
+		if starts.Load() != n {
+			t.Errorf("starts: got %d, want %d", starts.Load(), n)
+		}
+	})
+}
+
+func TestW8_SIGTERMFlushesBeforeExit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{Lease: 5 * time.Second})
+		f := &faulty{Conn: r.conn()}
+		f.noSettles.Store(true)
+		ids := r.publish("a", "b")
+		w := start(t, f, work(time.Second), worker.Options{Slots: 2})
+		time.Sleep(20 * time.Second)
+		w.drain()
+		time.AfterFunc(10*time.Second, func() { f.noSettles.Store(false) })
+		if err := <-w.done; err != nil {
+			t.Errorf("run: got %v, want nil", err)
+		}
+		for _, id := range ids {
+			if rec := r.state(id, queue.Succeeded); rec.Attempts != 1 {
+				t.Errorf("attempts: got %d, want 1", rec.Attempts)
+			}
+		}
+	})
+}
+
+func TestUndeliveredSettlementIsAnErrorOfRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{})
+		f := &faulty{Conn: r.conn()}
+		f.noSettles.Store(true)
+		r.publish("a")
+		w := start(t, f, work(time.Second), worker.Options{Grace: 10 * time.Second})
+		time.Sleep(3 * time.Second)
+		if err := w.end(); err == nil || !strings.Contains(err.Error(), "1 settlements could not be delivered") {
+			t.Errorf("run: got %v, want the settlement that is missing", err)
+		}
+	})
+}
+
+func TestLostAnswerToASettlementIsHarmless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{})
+		f := &faulty{Conn: r.conn()}
+		f.loseAnswers.Store(true)
+		id := r.publish("a")[0]
+		var totals protocol.Totals
+		w := start(t, &watching{f, func(h protocol.HeartbeatRequest) { totals = h.Totals }}, work(time.Second), worker.Options{})
+		time.Sleep(10 * time.Second)
+		w.endCleanly()
+		if rec := r.state(id, queue.Succeeded); rec.Attempts != 1 || totals.Acked != 1 {
+			t.Errorf("got %d attempts, %d counted, want 1 and 1", rec.Attempts, totals.Acked)
+		}
+	})
+}
+
+// TestW10_HandlerLearnsThatItsLeaseIsLost: when no heartbeat gets through, the handler is cancelled when its lease has
+// surely ended, not before, and its success is not reported.
+func TestW10_HandlerLearnsThatItsLeaseIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{Lease: 9 * time.Second})
+		f := &faulty{Conn: r.conn()}
+		id := r.publish("a")[0]
+		type end struct {
+			after time.Duration
+			cause error
+		}
+		ends := make(chan end, 2)
+		var runs atomic.Int32
+		w := start(t, f, func(ctx context.Context, job *worker.Job) ([]byte, error) {
+			if runs.Add(1) > 1 {
+				return []byte("second"), nil
+			}
+			began := time.Now()
+			f.noBeats.Store(true)
+			<-ctx.Done()
+			ends <- end{time.Since(began), context.Cause(ctx)}
+			f.noBeats.Store(false)
+			return []byte("stale"), nil // done all the same
+		}, worker.Options{})
+		e := <-ends
+		if !errors.Is(e.cause, worker.ErrLeaseLost) {
+			t.Errorf("cause: got %v, want ErrLeaseLost", e.cause)
+		}
+		if e.after < 8900*time.Millisecond || e.after > 9*time.Second {
+			t.Errorf("cancelled after %v, want at the end of the lease of 9s", e.after)
+		}
+		time.Sleep(time.Minute)
+		w.endCleanly()
+		if rec := r.state(id, queue.Succeeded); string(rec.Result) != "second" {
+			t.Errorf("result: got %q, want that of the second run", rec.Result)
+		}
+	})
+}
+
+func TestLeaseSurvivesOneLostHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{Lease: 9 * time.Second})
+		f := &faulty{Conn: r.conn()}
+		id := r.publish("a")[0]
+		w := start(t, f, work(time.Minute), worker.Options{})
+		for range 5 {
+			time.Sleep(6 * time.Second)
+			f.noBeats.Store(true) // hangs for the 3s that a heartbeat may take
+			time.Sleep(4 * time.Second)
+			f.noBeats.Store(false)
+		}
+		time.Sleep(20 * time.Second)
+		w.endCleanly()
+		if rec := r.state(id, queue.Succeeded); rec.Attempts != 1 {
+			t.Errorf("attempts: got %d, want 1", rec.Attempts)
+		}
+	})
+}
+
+// TestW16_JobIsTakenFromAHandlerThatHangs: at lease.max the job is failed with the reason, in time to be no crash.
+func TestW16_JobIsTakenFromAHandlerThatHangs(t *testing.T) {
+	policy := queue.Policy{Lease: 5 * time.Second, MaxLease: 20 * time.Second, BackoffMin: time.Hour, BackoffMax: time.Hour}
+	t.Run("obeys", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, policy)
+			id := r.publish("a")[0]
+			w := start(t, r.conn(), work(time.Hour), worker.Options{Slots: 2})
+			time.Sleep(21 * time.Second)
+			rec := r.state(id, queue.Delayed)
+			if !strings.HasPrefix(rec.Error, "held longer than lease.max") || rec.Crashes != 0 || rec.Attempts != 1 {
+				t.Errorf("got %q, %d attempts, %d crashes, want the reason, 1 and 0", rec.Error, rec.Attempts, rec.Crashes)
+			}
+			w.endCleanly()
+		})
+	})
+	t.Run("ignores", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, policy)
+			id := r.publish("a")[0]
+			var leaked atomic.Int32
+			hang := make(chan struct{})
+			w := start(t, &watching{r.conn(), func(h protocol.HeartbeatRequest) { leaked.Store(int32(h.Leaked)) }},
+				func(context.Context, *worker.Job) ([]byte, error) { <-hang; return nil, nil }, worker.Options{Slots: 2})
+			time.Sleep(30 * time.Second)
+			rec := r.state(id, queue.Delayed)
+			if !strings.Contains(rec.Error, "its handler ignored the cancellation") || rec.Crashes != 0 {
+				t.Errorf("got %q, %d crashes, want the reason and 0", rec.Error, rec.Crashes)
+			}
+			if leaked.Load() != 1 {
+				t.Errorf("leaked slots reported: got %d, want 1", leaked.Load())
+			}
+			// The other slot goes on working.
+			other := r.publish("b")[0]
+			close(hang)
+			time.Sleep(time.Second)
+			r.state(other, queue.Succeeded)
+			time.Sleep(6 * time.Second)
+			if leaked.Load() != 0 {
+				t.Errorf("leaked slots after the handler returned: got %d, want 0", leaked.Load())
+			}
+			w.endCleanly()
+		})
+	})
+	t.Run("all slots", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, policy)
+			r.publish("a", "b")
+			hang := make(chan struct{})
+			w := start(t, r.conn(), func(context.Context, *worker.Job) ([]byte, error) { <-hang; return nil, nil }, worker.Options{Slots: 2})
+			if err := <-w.done; !strings.Contains(fmt.Sprint(err), "ignore that they were cancelled") {
+				t.Errorf("run: got %v, want an error about the handlers", err)
+			}
+			close(hang)
+			w.drain()
+		})
+	})
+}
+
+func TestCancelledJobStopsItsHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{Lease: 9 * time.Second})
+		id := r.publish("a")[0]
+		causes := make(chan error, 1)
+		w := start(t, r.conn(), func(ctx context.Context, _ *worker.Job) ([]byte, error) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return nil, ctx.Err()
+		}, worker.Options{})
+		time.Sleep(time.Second)
+		if _, err := r.q.Cancel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if cause := <-causes; !errors.Is(cause, worker.ErrCancelled) {
+			t.Errorf("cause: got %v, want ErrCancelled", cause)
+		}
+		time.Sleep(time.Second)
+		r.state(id, queue.Cancelled)
+		w.endCleanly()
+	})
+}
+
+// refusing answers claims with a refusal, except for the first good ones.
+type refusing struct {
+	worker.Conn
+	good, calls atomic.Int32
+}
+
+func (f *refusing) Claim(ctx context.Context, r protocol.ClaimRequest) (protocol.ClaimAnswer, error) {
+	if n := f.calls.Add(1); n > f.good.Load() && n <= f.good.Load()+3 {
+		return protocol.ClaimAnswer{}, fmt.Errorf("claim: %w: no pool", worker.ErrRefused)
+	}
+	return f.Conn.Claim(ctx, r)
+}
+
+func TestRefusedFirstClaimEndsTheWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{})
+		w := start(t, &refusing{Conn: r.conn()}, work(0), worker.Options{})
+		if err := <-w.done; !errors.Is(err, worker.ErrRefused) {
+			t.Errorf("run: got %v, want ErrRefused", err)
+		}
+		w.drain()
+	})
+}
+
+func TestRefusalAfterAGoodClaimIsWaitedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{})
+		f := &refusing{Conn: r.conn()}
+		f.good.Store(1)
+		first := r.publish("a")[0]
+		w := start(t, f, work(0), worker.Options{})
+		time.Sleep(10 * time.Second)
+		second := r.publish("b")[0]
+		time.Sleep(10 * time.Second)
+		r.state(first, queue.Succeeded)
+		r.state(second, queue.Succeeded)
+		w.endCleanly()
+	})
+}
+
+// permits is a downstream store that grants one use in two, after a pause.
+type permits struct {
+	downstream.Store // Take, Return and Report are all that is called
+	mu               sync.Mutex
+	asked            int
+	returned         []downstream.Ask
+	reports          []downstream.Report
+}
+
+func (p *permits) Take(_ context.Context, asks []downstream.Ask) (downstream.Permit, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked++; p.asked%2 == 1 {
+		return downstream.Permit{RetryIn: 4 * time.Second}, nil
+	}
+	return downstream.Permit{Granted: asks[0].Max}, nil
+}
+
+func (p *permits) Return(_ context.Context, asks []downstream.Ask, _ int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.returned = append(p.returned, asks...)
+	return nil
+}
+
+func (p *permits) Report(_ context.Context, rs []downstream.Report) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reports = append(p.reports, rs...)
+	return nil
+}
+
+func TestPermitsAreWaitedForAndTheWaitIsNotWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{})
+		p := &permits{}
+		id := r.publish("a")[0]
+		var totals protocol.Totals
+		c := &watching{worker.Local(r.q, worker.LocalOptions{Downstreams: p}), func(h protocol.HeartbeatRequest) { totals = h.Totals }}
+		w := start(t, c, func(ctx context.Context, job *worker.Job) ([]byte, error) {
+			if err := job.Take(ctx, "llm", map[string]float64{"tokens": 50}); err != nil {
+				return nil, err
+			}
+			time.Sleep(2 * time.Second)
+			job.Used("llm", "tokens", 30)
+			job.Used("llm", "tokens", 12)
+			return nil, nil
+		}, worker.Options{})
+		time.Sleep(10 * time.Second)
+		w.endCleanly()
+		r.state(id, queue.Succeeded)
+		if totals.BusySeconds != 2 {
+			t.Errorf("busy: got %vs, want the 2s of work without the wait", totals.BusySeconds)
+		}
+		if len(p.reports) != 1 {
+			t.Fatalf("reports: got %+v, want one", p.reports)
+		}
+		rep := p.reports[0]
+		if rep.Reserved["tokens"] != 50 || rep.Used["tokens"] != 42 || rep.Outcome != downstream.OK {
+			t.Errorf("report: got %+v, want 50 reserved, 42 used, ok", rep)
+		}
+	})
+}
+
+func TestTakeEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{})
+		id := r.publish("a")[0]
+		w := start(t, worker.Local(r.q, worker.LocalOptions{Downstreams: &permits{asked: 0}}), func(ctx context.Context, job *worker.Job) ([]byte, error) {
+			return nil, job.Take(ctx, "llm", map[string]float64{"tokens": 50})
+		}, worker.Options{})
+		time.Sleep(time.Second)
+		w.Stop()
+		if err := <-w.done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		r.state(id, queue.Ready)
+		w.drain()
+	})
+}
+
+// TestThrottledIsReportedForTheFleet: the store learns the Retry-After, the job comes back after it, no attempt.
+func TestThrottledIsReportedForTheFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{})
+		p := &permits{}
+		id := r.publish("a")[0]
+		w := start(t, worker.Local(r.q, worker.LocalOptions{Downstreams: p}), func(context.Context, *worker.Job) ([]byte, error) {
+			return nil, &worker.Throttled{Downstream: "llm", RetryAfter: time.Hour}
+		}, worker.Options{})
+		time.Sleep(time.Second)
+		w.endCleanly()
+		if rec := r.state(id, queue.Delayed); rec.Attempts != 0 {
+			t.Errorf("attempts: got %d, want 0", rec.Attempts)
+		}
+		if len(p.reports) != 1 || p.reports[0].Outcome != downstream.Throttled || p.reports[0].RetryAfter != time.Hour {
+			t.Errorf("reports: got %+v, want one throttle for an hour", p.reports)
+		}
+	})
+}
+
+// reserving hands out permits with its leases, after the drain has begun.
+type reserving struct{ slowClaims }
+
+func (c *reserving) Claim(ctx context.Context, r protocol.ClaimRequest) (protocol.ClaimAnswer, error) {
+	a, err := c.slowClaims.Claim(ctx, r)
+	for i := range a.Leases {
+		a.Leases[i].Permits = map[string]map[string]float64{"llm": {"tokens": 62}}
+	}
+	return a, err
+}
+
+func TestPermitsOfAJobThatIsNeverBegunGoBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{})
+		p := &permits{}
+		ids := r.publish("runs", "late")
+		c := &reserving{slowClaims{Conn: worker.Local(r.q, worker.LocalOptions{Downstreams: p})}}
+		w := start(t, c, work(20*time.Second), worker.Options{Slots: 2})
+		time.Sleep(time.Second)
+		w.endCleanly()
+		r.state(ids[1], queue.Ready)
+		if len(p.returned) != 1 || p.returned[0].Units["tokens"] != 62 {
+			t.Errorf("returned: got %+v, want the 62 tokens of the late job", p.returned)
+		}
+		if len(p.reports) != 1 || p.reports[0].Outcome != downstream.OK {
+			t.Errorf("reports: got %+v, want that of the job that ran", p.reports)
+		}
+	})
+}
