@@ -218,7 +218,11 @@ func (m *model) advance(end float64) {
 				break
 			}
 			j := m.queue[first]
-			m.queue = slices.Delete(m.queue, first, first+1)
+			if first == 0 {
+				m.queue = m.queue[1:]
+			} else {
+				m.queue = slices.Delete(m.queue, first, first+1)
+			}
 			m.waits = append(m.waits, m.now-j.at)
 			w.slots[slot] = m.now + j.service
 			heap.Push(&m.running, run{m.now + j.service, j.service, w})

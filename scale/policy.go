@@ -45,7 +45,7 @@ type Policy struct {
 type Objective struct {
 	// OldestAge is w: no job should wait longer. Zero means no promise on age.
 	OldestAge time.Duration `json:"oldest_age,omitempty"`
-	// Drain is T_drain: a backlog should be gone after it. Zero: OldestAge, or else 10 min.
+	// Drain is T_drain: a backlog should be gone that long after its oldest job became ready. Zero: OldestAge, or else 10 min.
 	Drain time.Duration `json:"drain,omitempty"`
 	// Miss is ε, the share of jobs that may wait longer than OldestAge in steady state; default 0.05.
 	Miss float64 `json:"miss,omitempty"`

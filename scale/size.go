@@ -136,7 +136,7 @@ func (in inputs) steady(p Policy, s State, o Observation) (Term, bool) {
 }
 
 // late is the drain term: what clears the backlog that will be there when an order made now takes effect, within the time
-// that is left. It asks for nothing when what runs and starts clears the queue by then, or when the queue is within
+// that is left: nine tenths of what was promised, less the age of the oldest job. It asks for nothing when what runs and starts clears the queue by then, or when the queue is within
 // the noise of a pool of this size and nothing is old.
 func (in inputs) late(o Observation) (Term, bool) {
 	waiting := in.q + in.lambda*in.d1 - in.capacity(o.Replicas.Starting)/in.s // Qd
@@ -148,7 +148,7 @@ func (in inputs) late(o Observation) (Term, bool) {
 		return Term{}, false
 	}
 	// New capacity must work at least as long as it took to start.
-	t := max(2*in.d1, min(in.drain, max(0, 0.9*in.w-in.age)))
+	t := max(2*in.d1, 0.9*min(in.w, in.drain)-in.age)
 	h := t - in.d1
 	if tight {
 		h = clamp(in.w, in.tick, h)
