@@ -1,0 +1,28 @@
+package memory_test
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/queue/memory"
+	"github.com/headrace/headrace/queue/queuetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, p queue.Policy) *queuetest.Harness {
+	q := memory.New(p, memory.Options{})
+	t.Cleanup(func() { q.Close(context.Background()) })
+	return &queuetest.Harness{Queue: q, Drift: func() ([]string, error) { return q.Drift(context.Background()) }}
+}
+
+func TestConformanceInVirtualTime(t *testing.T) {
+	queuetest.Run(t, queuetest.Config{Open: open, Virtual: true})
+}
+
+func TestConformanceInRealTime(t *testing.T) {
+	queuetest.Run(t, queuetest.Config{Open: open})
+}

@@ -1,0 +1,160 @@
+// Package queuetest is the conformance suite that every adapter of package queue passes.
+//
+// Each test opens a queue of its own, so that tests may run at the same time. What a queue cannot do, found by type
+// assertion, is not tested; what it claims to do is. With [Config.Virtual] the tests run in the virtual time of
+// testing/synctest: the same stories, exactly timed, in no time.
+package queuetest
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headrace/headrace/queue"
+)
+
+// Config says how to test an adapter.
+type Config struct {
+	// Open opens an empty queue. It is called once a test and registers its clean-up with t.
+	Open func(t *testing.T, p queue.Policy) *Harness
+	// Virtual runs each test in a synctest bubble.
+	Virtual bool
+	// Unit is the time that the tests count in: a lease lasts ten. Default: 1 s in virtual time, 60 ms in real time.
+	Unit time.Duration
+	// Slack is how late things may be. Default: 1 ms in virtual time, 2 units in real time.
+	Slack time.Duration
+}
+
+// Harness is a queue under test.
+type Harness struct {
+	Queue queue.Queue // and whatever optional interfaces it has
+	// Reopen ends the process that serves the queue, without a warning to it, and returns the queue as the next process
+	// finds it. Nil when the queue does not outlive its process.
+	Reopen func() queue.Queue
+	// Drift returns every difference between kept counters and reality. Nil when the queue cannot tell.
+	Drift func() ([]string, error)
+}
+
+// Run tests an adapter.
+func Run(t *testing.T, c Config) {
+	if c.Unit == 0 {
+		c.Unit = 60 * time.Millisecond
+		if c.Virtual {
+			c.Unit = time.Second
+		}
+	}
+	if c.Slack == 0 {
+		c.Slack = 2 * c.Unit
+		if c.Virtual {
+			c.Slack = time.Millisecond
+		}
+	}
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			if c.Virtual {
+				synctest.Test(t, func(t *testing.T) { c.tell(t, s) })
+				return
+			}
+			t.Parallel()
+			c.tell(t, s)
+		})
+	}
+}
+
+// policy returns a policy in units.
+func (c Config) policy() queue.Policy {
+	return queue.Policy{
+		Lease: 10 * c.Unit, MaxLease: 1000 * c.Unit, Attempts: 5, AfterCrashes: 2,
+		BackoffMin: c.Unit, BackoffMax: 8 * c.Unit, KeepResults: time.Hour,
+	}
+}
+
+func (c Config) tell(t *testing.T, s story) {
+	p := c.policy()
+	if s.policy != nil {
+		s.policy(c.Unit, &p)
+	}
+	h := c.Open(t, p)
+	k := &kit{T: t, Config: c, h: h, policy: p, held: map[string]bool{}}
+	k.use(h.Queue)
+	if s.needs != nil && !s.needs(k) {
+		return
+	}
+	s.run(k)
+	k.noDrift()
+}
+
+// story is one test.
+type story struct {
+	name   string
+	policy func(unit time.Duration, p *queue.Policy)
+	needs  func(k *kit) bool // what the queue must be able to do; nil: to publish
+	run    func(k *kit)
+}
+
+var stories = []story{
+	{name: "AckedJobsAreGone", run: ackedJobsAreGone},
+	{name: "ReceiveReturnsNoMoreThanAsked", run: receiveReturnsNoMoreThanAsked},
+	{name: "ReceiveWaitsAndWakes", run: receiveWaitsAndWakes},
+	{name: "CancelledReceiveLosesNothing", run: cancelledReceiveLosesNothing},
+	{name: "BadRequestsAreRefused", run: badRequestsAreRefused},
+	{name: "PayloadsSurvive", run: payloadsSurvive},
+	{name: "CloseWakesEverybody", run: closeWakesEverybody},
+	{name: "NoJobHasTwoHolders", run: noJobHasTwoHolders},
+	{name: "EverythingAtOnce", run: everythingAtOnce},
+
+	{name: "SilentHolderLosesItsJob", run: silentHolderLosesItsJob},
+	{name: "SettlingTwiceIsOnce", run: settlingTwiceIsOnce},
+	{name: "ReleaseIsNotAnAttempt", run: releaseIsNotAnAttempt},
+	{name: "NackComesBackAfterItsDelay", run: nackComesBackAfterItsDelay},
+	{name: "AttemptsAreCountedExactly", run: attemptsAreCountedExactly},
+	{name: "TooManyAttemptsAreDead", run: tooManyAttemptsAreDead},
+	{name: "DeadKeepsItsReason", run: deadKeepsItsReason},
+	{name: "HardMaximumEndsALease", policy: shortMax, run: hardMaximumEndsALease},
+	{name: "ShorterExtensionEndsSooner", run: shorterExtensionEndsSooner},
+	{name: "AbandonedJobsCrash", run: abandonedJobsCrash},
+	{name: "FirstCrashComesBackAtOnce", run: firstCrashComesBackAtOnce},
+
+	{name: "StatsAreExact", run: statsAreExact},
+	{name: "StatsAgeCountsFromReady", run: statsAgeCountsFromReady},
+	{name: "BadJobHarmsNoNeighbour", run: badJobHarmsNoNeighbour},
+	{name: "OwnIDsAreKept", run: ownIDsAreKept},
+	{name: "DelayedJobsComeInTime", run: delayedJobsComeInTime},
+	{name: "ExpiredJobsAreNotRun", run: expiredJobsAreNotRun},
+	{name: "CancelWaiting", run: cancelWaiting},
+	{name: "CancelLeased", run: cancelLeased},
+	{name: "RedriveGivesAnotherLife", run: redriveGivesAnotherLife},
+	{name: "AwaitReturnsAtTheEnd", run: awaitReturnsAtTheEnd},
+	{name: "ListPages", run: listPages},
+	{name: "WaitTellsOfWork", run: waitTellsOfWork},
+	{name: "FinishedJobsAreForgotten", policy: shortKeep, run: finishedJobsAreForgotten},
+
+	{name: "SuspectRunsAlone", run: suspectRunsAlone},
+	{name: "SuspectDoesNotStarve", run: suspectDoesNotStarve},
+	{name: "ReservationLapses", run: reservationLapses},
+
+	{name: "ReopenKeepsEverything", needs: reopens, run: reopenKeepsEverything},
+	{name: "ReopenGivesLeasesAnotherTerm", needs: reopens, run: reopenGivesLeasesAnotherTerm},
+
+	{name: "W10_StaleSettleIsRefused", run: w10StaleSettle},
+	{name: "W11_ExtendAndSettleCross", run: w11ExtendAndSettleCross},
+	{name: "W12_ExtendedLeaseHasOneStart", run: w12ExtendedLease},
+	{name: "W17_EachExpiryIsCountedOnce", policy: manyCrashes, run: w17ExpiryCountedOnce},
+	{name: "W18_OldTokenIsLost", run: w18OldToken},
+	{name: "W19_PoisonDiesAlone", run: w19Poison},
+	{name: "W21_NackLoopFollowsTheBackoff", policy: longBackoff, needs: virtual, run: w21NackLoop},
+	{name: "W25_EveryExitFreesItsPlace", policy: manyCrashes, run: w25Exits},
+	{name: "W42_KeysAreIdempotent", policy: shortKeep, run: w42Keys},
+}
+
+func reopens(k *kit) bool { return k.h.Reopen != nil }
+func virtual(k *kit) bool { return k.Virtual }
+
+func shortMax(u time.Duration, p *queue.Policy)  { p.MaxLease = 25 * u }
+func shortKeep(u time.Duration, p *queue.Policy) { p.KeepResults = 20 * u }
+func manyCrashes(_ time.Duration, p *queue.Policy) {
+	p.AfterCrashes, p.Attempts = 1000, 1000
+}
+func longBackoff(_ time.Duration, p *queue.Policy) {
+	p.BackoffMin, p.BackoffMax, p.Attempts = time.Second, 10*time.Minute, 1000
+}
