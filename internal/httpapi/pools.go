@@ -299,9 +299,12 @@ type decisionsInput struct {
 	Changes bool   `query:"changes" doc:"Only decisions that changed the size."`
 }
 
+// poolDecisionsInput repeats the fields: the framework does not see those of embedded types that are not exported.
 type poolDecisionsInput struct {
-	poolPath
-	decisionsInput
+	Pool    string `path:"pool"`
+	Size    int    `query:"page_size" default:"100" minimum:"1" maximum:"1000"`
+	Token   string `query:"page_token" doc:"next_page_token of the page before."`
+	Changes bool   `query:"changes" doc:"Only decisions that changed the size."`
 }
 
 func (s *server) listDecisions(ctx context.Context, in *decisionsInput) (*struct{ Body DecisionList }, error) {
@@ -312,7 +315,7 @@ func (s *server) poolDecisions(ctx context.Context, in *poolDecisionsInput) (*st
 	if _, ok := s.Pools[in.Pool]; !ok {
 		return nil, newProblem(http.StatusNotFound, problemNotFound, s.noPool(in.Pool))
 	}
-	return s.decisions(ctx, in.Pool, in.decisionsInput)
+	return s.decisions(ctx, in.Pool, decisionsInput{Size: in.Size, Token: in.Token, Changes: in.Changes})
 }
 
 func (s *server) decisions(ctx context.Context, pool string, in decisionsInput) (*struct{ Body DecisionList }, error) {

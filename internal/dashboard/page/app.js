@@ -3,7 +3,7 @@
 import { get, hasToken, setToken, serverNow, Unauthorized } from './api.js';
 import { Chart, sparkline } from './charts.js';
 import { $, cell, el, rows, setAttr, setText, show, svg, terms } from './dom.js';
-import { clock, count, drain, drainSentence, num, rate, share, span, unknown, word } from './format.js';
+import { clock, count, drain, num, rate, share, span, unknown, word } from './format.js';
 
 const everyMs = 1000;
 const staleAfter = 5; // seconds without news before everything is grey
@@ -18,8 +18,8 @@ const stateText = (s) => `${states[s]?.symbol ?? '?'} ${word(s)}`;
 
 const model = {
   pools: [], status: null, downstreams: [], workers: [], decisions: [], explanation: null,
-  readAt: 0, // browser time of the last complete read; 0: never
-  problem: '',
+  readAt: 0, detailAt: 0, // browser times of the last read of the overview and of the selected pool; 0: never
+  problem: '', detailProblem: '',
   selected: '',
   past: new Map(), // pool → recent points {at, oldest_age} for the sparkline
   series: [], seriesOf: '', // every point of the selected pool
@@ -35,22 +35,32 @@ async function read() {
   model.downstreams = downstreams.items;
   await Promise.all(model.pools.map(remember));
   choose();
-  if (model.selected) {
-    const path = `pools/${encodeURIComponent(model.selected)}`;
-    const since = model.seriesOf === model.selected ? model.series.at(-1)?.at : undefined;
-    const query = since ? `?since=${new Date(since).toISOString()}` : '';
-    const pool = model.selected;
-    const [explanation, decisions, workers, series] = await Promise.all([
-      get(`${path}/explanation`), get(`${path}/decisions?page_size=15`), get('workers'), get(`${path}/series${query}`),
-    ]);
-    if (pool === model.selected) {
-      model.explanation = explanation;
-      model.decisions = decisions.items;
-      model.workers = workers.items.filter((w) => w.pool === pool);
-      extend(pool, series.items);
-    }
-  }
   model.readAt = performance.now();
+  if (!model.selected) return;
+  try {
+    await readSelected();
+    model.detailProblem = '';
+  } catch (e) {
+    if (e instanceof Unauthorized) throw e;
+    model.detailProblem = e.message;
+  }
+}
+
+async function readSelected() {
+  const path = `pools/${encodeURIComponent(model.selected)}`;
+  const since = model.seriesOf === model.selected ? model.series.at(-1)?.at : undefined;
+  const query = since ? `?since=${new Date(since).toISOString()}` : '';
+  const pool = model.selected;
+  const [explanation, decisions, workers, series] = await Promise.all([
+    get(`${path}/explanation`), get(`${path}/decisions?page_size=15`), get('workers'), get(`${path}/series${query}`),
+  ]);
+  if (pool === model.selected) {
+    model.explanation = explanation;
+    model.decisions = decisions.items;
+    model.workers = workers.items.filter((w) => w.pool === pool);
+    extend(pool, series.items);
+    model.detailAt = performance.now();
+  }
 }
 
 // remember keeps a pool's oldest age for its sparkline, beginning with what the server remembers.
@@ -91,6 +101,7 @@ function choose() {
     model.explanation = null;
     model.decisions = [];
     model.workers = [];
+    model.detailAt = 0;
   }
 }
 
@@ -180,7 +191,7 @@ function drawPool(p) {
   setText($('pool-state'), stateText(p.state));
   $('pool-state').className = `pill ${p.state}`;
   setText($('pool-note'), `${p.mode === 'observe' ? 'observe: decides and changes nothing' : 'act'} · read ${ageText(age(p.at))} ago${p.alarms?.length ? ` · look at: ${p.alarms.map(word).join(', ')}` : ''}`);
-  show($('pool-trouble'), [p.unread && `unread: ${p.unread}`, p.trouble && `actuator: ${p.trouble}`].filter(Boolean).join(' · '));
+  show($('pool-trouble'), [p.unread && `unread: ${p.unread}`, p.trouble && `actuator: ${p.trouble}`, model.detailProblem && `not read: ${model.detailProblem}`].filter(Boolean).join(' · '));
   terms($('tiles'), [
     { name: 'Oldest job', text: span(p.oldest_age ?? NaN), sub: p.objective === null ? 'no objective' : `of ${span(p.objective)}`, cls: late(p) ? 'late' : '' },
     { name: 'Waiting', text: count(p.backlog ?? NaN), sub: `${count(p.in_flight ?? NaN)} in flight, ${count(p.delayed ?? NaN)} delayed` },
@@ -194,25 +205,24 @@ function drawPool(p) {
   drawLists();
 }
 
+// The words are the server's: the command line prints the same ones.
 function drawWhy(p) {
-  const d = model.explanation?.decision;
-  const n = d ? d.desired : p.desired;
-  setText($('why-heading'), `Why ${n} ${n === 1 ? 'replica' : 'replicas'}?`);
-  setText($('verdict'), d?.sentence ?? p.sentence);
-  const wanted = d ? d.need : null;
-  setText($('verdict-more'), !wanted ? '' : !wanted.known ? `The need is not known: ${wanted.why}.` : wanted.replicas > d.desired ? `The work asks for ${wanted.replicas}.` : '');
-  rows($('steps'), d?.steps ?? [], (s) => [
-    { text: `${word(s.name)}${s.subject ? ` ${s.subject}` : ''}${s.binding ? ' ◀' : ''}`, sub: s.binding ? 'binding' : '' },
-    s.limit, { text: String(s.to), cls: 'n' }, s.evidence || '',
-  ], (s) => ({ 'data-binding': Boolean(s.binding) }));
-  const outlook = [{ name: 'Backlog', text: drainSentence(d?.drain ?? p.drain) }];
-  if (d?.drain?.without_ceiling) outlook.push({ name: 'Without the ceiling', text: `about ${span(d.drain.without_ceiling)}` });
+  const e = model.explanation?.explanation, d = model.explanation?.decision;
+  setText($('why-heading'), e?.question ?? `Why ${p.desired}?`);
+  setText($('verdict'), e?.verdict ?? p.sentence);
+  setText($('verdict-more'), e?.lead.join(' ') ?? '');
+  rows($('steps'), e?.rows ?? [], (r) => [
+    { text: r.step, sub: r.binding ? '◀ binding' : '' }, r.limit, { text: String(r.result), cls: 'n' }, r.evidence,
+  ], (r) => ({ 'data-binding': r.binding }));
+  const outlook = [];
+  if (d?.drain.without_ceiling) outlook.push({ name: 'Without the ceiling', text: `clears in about ${span(d.drain.without_ceiling)}` });
   if (d?.next_change_at) {
-    const wait = -age(d.next_change_at) || (Date.parse(d.next_change_at) - serverNow()) / 1000;
-    outlook.push({ name: 'Scale-in', text: wait > 0.5 ? `not before ${clock(d.next_change_at)}` : 'possible now' });
+    const wait = (Date.parse(d.next_change_at) - serverNow()) / 1000;
+    outlook.push({ name: 'Scale-in', text: wait > 0.5 ? `possible in ${span(wait)}` : 'possible now' });
   }
-  for (const h of d?.helps ?? []) outlook.push({ name: 'Would help', text: `${h.what}: ${h.effect}` });
-  if (d?.ruled_out?.length) outlook.push({ name: 'Ruled out', text: d.ruled_out.join(' · ') });
+  for (const h of e?.helps ?? []) outlook.push({ name: 'Would help', text: h });
+  if (e?.ruled_out.length) outlook.push({ name: 'Ruled out', text: e.ruled_out.join(' · ') });
+  for (const a of e?.alarms ?? []) outlook.push({ name: 'Look at', text: a });
   terms($('outlook'), outlook, false);
 }
 
@@ -292,7 +302,7 @@ function drawLists() {
     w.name, w.order === 'run' ? 'run' : { text: w.order, cls: 'at_risk' }, { text: `${w.busy} / ${w.slots}`, cls: 'n' },
     { text: `${ageText(age(w.first_seen_at))} ago`, cls: 'n' }, { text: `${ageText(age(w.last_seen_at ?? w.seen_at))} ago`, cls: 'n' },
   ]);
-  const since = model.readAt ? `read ${ageText((performance.now() - model.readAt) / 1000)} ago` : '';
+  const since = model.detailAt ? `read ${ageText((performance.now() - model.detailAt) / 1000)} ago` : '';
   for (const id of ['downstreams-age', 'decisions-age', 'workers-age']) setText($(id), since);
 }
 

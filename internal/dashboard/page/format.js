@@ -68,16 +68,6 @@ export function drain(d) {
   }
 }
 
-export function drainSentence(d) {
-  switch (d && d.state) {
-    case 'empty': return 'nothing waits';
-    case 'clears': return `clears in about ${about(d.seconds, d.low, d.high)}`;
-    case 'stalled': return 'stalled: nothing completes';
-    case 'grows': return `grows ${num(Math.abs(d.net))} jobs/s: will not drain`;
-    default: return 'not known';
-  }
-}
-
 export function share(x) {
   if (!known(x)) return unknown;
   return (x > 0 && x < 0.0995 ? digits(x * 100) : Math.round(x * 100)) + '%';
