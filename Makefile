@@ -73,7 +73,8 @@ fuzz: ## Every fuzz target for FUZZTIME=10s each
 		done; \
 	done
 
-cover: ## Coverage of all packages by all tests, as $(BIN)/coverage.html
+cover: ## Coverage of all packages by all tests, as bin/coverage.html
+	@mkdir -p $(BIN)
 	$(GO) test -short -coverpkg ./... -coverprofile coverage.out ./...
 	$(GO) tool cover -func coverage.out | tail -n 1
 	$(GO) tool cover -html coverage.out -o $(BIN)/coverage.html

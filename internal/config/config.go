@@ -29,7 +29,7 @@ type Server struct {
 	Token   Secret        // server.auth.token: the bearer token every API call must bring; empty: none, loopback only
 }
 
-// Secret is a string that never prints.
+// Secret is a string that never prints. Convert it to string to use it.
 type Secret string
 
 // String hides the secret.
@@ -37,8 +37,17 @@ func (s Secret) String() string {
 	if s == "" {
 		return ""
 	}
-	return "‹secret›"
+	return hidden
 }
+
+// GoString hides the secret from %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText hides the secret from JSON and logs.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// hidden stands where a secret would.
+const hidden = "‹secret›"
 
 // Broker is where queues live.
 type Broker struct {

@@ -145,7 +145,7 @@ func fill(v *value, probs *collector) {
 func missing(k *key) string {
 	switch {
 	case k.kind == nil:
-		return "it must be written"
+		return k.help
 	case k.min != "" && k.min == k.max:
 		return fmt.Sprintf("write %s: %s", k.name, k.min)
 	default:

@@ -36,6 +36,7 @@ type kind struct {
 }
 
 var (
+	errNot      = errors.New("not one") // nothing to add to "is not a duration"
 	errUnit     = errors.New("the unit is missing")
 	errTooLarge = errors.New("too large")
 )
@@ -69,7 +70,7 @@ func word(words ...string) *kind {
 	return &kind{name: oneOf(words), words: words,
 		parse: func(s string) (any, error) {
 			if !slices.Contains(words, s) {
-				return nil, errors.New("unknown value")
+				return nil, errNot
 			}
 			return s, nil
 		},
@@ -95,7 +96,7 @@ func parseWhole(s string) (any, error) {
 	}
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil {
-		return nil, errors.New("not one")
+		return nil, errNot
 	}
 	return int(n), nil
 }
@@ -104,7 +105,13 @@ const durationPattern = `([0-9]+(ms|s|m|h|d))+`
 
 func duration() *kind {
 	return &kind{name: "a duration", like: "30s, 10m, 1h30m or 7d", pattern: durationPattern,
-		parse: func(s string) (any, error) { return anyOf(parseDuration(s)) }, hint: hintUnit("s")}
+		parse: func(s string) (any, error) { return anyOf(parseDuration(s)) },
+		hint: func(s string) string {
+			if strings.Contains(s, ".") {
+				return ""
+			}
+			return hintUnit("s")(s)
+		}}
 }
 
 // anyOf turns a typed result into the one of a kind.
@@ -139,9 +146,12 @@ func parseDuration(s string) (time.Duration, error) {
 	next := 0
 	for rest := s; rest != ""; {
 		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		if digits > 0 && strings.HasPrefix(rest[digits:], ".") {
+			return 0, errors.New("fractions are written in a smaller unit, such as 1500ms")
+		}
 		n, err := strconv.ParseInt(rest[:digits], 10, 64)
 		if err != nil {
-			return 0, errors.New("not one")
+			return 0, errNot
 		}
 		rest = rest[digits:]
 		letters := strings.IndexAny(rest, "0123456789")
@@ -220,11 +230,11 @@ func number(s string) (float64, error) {
 		factor, s = 1e6, strings.TrimSuffix(s, "M")
 	}
 	if strings.Trim(s, "0123456789.") != "" {
-		return 0, errors.New("not one")
+		return 0, errNot
 	}
 	n, err := strconv.ParseFloat(s, 64)
 	if err != nil {
-		return 0, errors.New("not one")
+		return 0, errNot
 	}
 	if n *= factor; n > 1e15 {
 		return 0, errTooLarge
@@ -282,7 +292,7 @@ func parseShare(s string) (float64, error) {
 		return 0, errUnit
 	}
 	if strings.HasSuffix(digits, "k") || strings.HasSuffix(digits, "M") {
-		return 0, errors.New("not one")
+		return 0, errNot
 	}
 	n, err := number(digits)
 	if err != nil {

@@ -31,7 +31,9 @@ type Problem struct {
 	Path     string   `json:"path,omitempty"` // "pools.enrich.replicas.max"
 	Hint     string   `json:"hint,omitempty"` // what to do about it
 	Source   string   `json:"source,omitempty"`
-	Width    int      `json:"width,omitempty"` // characters of Source that are meant, from Column
+	Width    int      `json:"width,omitempty"` // characters that are meant, from Column
+
+	cut int // characters that Source lacks in front: of very long lines, only the part around Column is kept
 }
 
 // Problems are all that was found in one run, sorted by file, line and column.
@@ -97,7 +99,7 @@ func (p Problem) String() string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%5d | %s\n", p.Line, p.Source)
-	fmt.Fprintf(&b, "      | %s%s", strings.Repeat(" ", p.Column-1), strings.Repeat("^", max(1, p.Width)))
+	fmt.Fprintf(&b, "      | %s%s", strings.Repeat(" ", p.Column-1-p.cut), strings.Repeat("^", max(1, p.Width)))
 	if p.Hint != "" {
 		b.WriteString(" " + p.Hint)
 	}
@@ -109,10 +111,21 @@ func (p Problem) String() string {
 type source struct {
 	name  string
 	lines []string
+	// One line in characters is kept: the problems of a file made by a program are often all in one.
+	line  int
+	runes []rune
 }
 
 func newSource(name string, text []byte) *source {
 	return &source{name: name, lines: splitLines(string(text))}
+}
+
+// characters returns a line, counted from 1.
+func (s *source) characters(line int) []rune {
+	if s.line != line {
+		s.line, s.runes = line, []rune(s.lines[line-1])
+	}
+	return s.runes
 }
 
 // splitLines breaks text where YAML does, so that line numbers agree with the parser's.
@@ -138,7 +151,7 @@ func splitLines(text string) []string {
 type position struct {
 	src       *source
 	line, col int
-	width     int
+	text      string // of the scalar that stands there, when it does
 }
 
 func (p position) known() bool { return p.src != nil }
@@ -153,17 +166,47 @@ func (p position) String() string {
 
 // problem makes a Problem at p, moved inside the text when the parser pointed behind its end.
 func (p position) problem(sev Severity, path, message, hint string) Problem {
-	q := Problem{Severity: sev, Path: path, Message: message, Hint: hint}
+	q := Problem{Severity: sev, Path: path, Message: oneLine(message), Hint: oneLine(hint)}
 	if !p.known() {
 		return q
 	}
 	q.File = p.src.name
 	q.Line = min(max(1, p.line), len(p.src.lines))
-	text := []rune(p.src.lines[q.Line-1])
+	text := p.src.characters(q.Line)
 	q.Column = min(max(1, p.col), len(text)+1)
-	q.Width = max(1, min(p.width, len(text)+1-q.Column))
-	q.Source = printable(text)
+	q.Width = max(1, min(extent(text[q.Column-1:], p.text), len(text)+1-q.Column))
+	const around = 200
+	q.cut = max(0, q.Column-1-around)
+	q.Width = min(q.Width, 2*around)
+	q.Source = printable(text[q.cut:min(len(text), q.Column-1+2*around)])
 	return q
+}
+
+// extent is how many characters a scalar with the given text takes at the beginning of rest, at most to the line's end.
+func extent(rest []rune, text string) int {
+	if len(rest) == 0 || text == "" {
+		return 1
+	}
+	switch quote := rest[0]; quote {
+	case '"', '\'':
+		for i := 1; i < len(rest); i++ {
+			if rest[i] == '\\' && quote == '"' {
+				i++
+			} else if rest[i] == quote {
+				return i + 1
+			}
+		}
+		return len(rest)
+	case '|', '>', '&', '!':
+		return 1
+	default:
+		return utf8.RuneCountInString(text)
+	}
+}
+
+// oneLine keeps a message on its line, whatever a file brought into it.
+func oneLine(s string) string {
+	return printable([]rune(s))
 }
 
 // printable keeps one character a column, so that the caret points where it should and a terminal is left alone.
@@ -182,6 +225,9 @@ func printable(text []rune) string {
 	return string(shown)
 }
 
+// maxProblems bounds a report: a file with more is not what its name says.
+const maxProblems = 1000
+
 // collector gathers problems; what is said twice about one place is kept once.
 type collector struct {
 	found Problems
@@ -191,13 +237,17 @@ type collector struct {
 func (c *collector) add(p Problem) {
 	same := p
 	same.Path = "" // an inherited value is met once a pool
-	if c.seen[same] {
+	if c.seen[same] || len(c.found) > maxProblems {
 		return
 	}
 	if c.seen == nil {
 		c.seen = map[Problem]bool{}
 	}
 	c.seen[same] = true
+	if len(c.found) == maxProblems {
+		p.Severity, p.Path, p.Hint = Error, "", ""
+		p.Message = fmt.Sprintf("more than %d problems: the rest is not listed", maxProblems)
+	}
 	c.found = append(c.found, p)
 }
 

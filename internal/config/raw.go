@@ -30,7 +30,7 @@ type pair struct{ key, value *raw }
 // parseYAML reads the one document of src. It returns nil after a problem.
 func parseYAML(src *source, text []byte, probs *collector) *raw {
 	fail := func(line, col int, message, hint string) *raw {
-		probs.add(position{src: src, line: line, col: col, width: 1}.problem(Error, "", message, hint))
+		probs.add(position{src: src, line: line, col: col}.problem(Error, "", message, hint))
 		return nil
 	}
 	if len(text) > maxFile {
@@ -129,30 +129,10 @@ func (c *converter) convert(n *yaml.Node, depth int) *raw {
 	return r
 }
 
-// at is where n stands, with the width of its text on that line.
 func (c *converter) at(n *yaml.Node) position {
-	p := position{src: c.src, line: n.Line, col: n.Column, width: 1}
-	if n.Kind != yaml.ScalarNode || n.Line < 1 || n.Line > len(c.src.lines) {
-		return p
-	}
-	rest := []rune(c.src.lines[n.Line-1])
-	if n.Column < 1 || n.Column > len(rest) {
-		return p
-	}
-	rest = rest[n.Column-1:]
-	switch quote := rest[0]; quote {
-	case '"', '\'':
-		for i := 1; i < len(rest); i++ {
-			if rest[i] == '\\' && quote == '"' {
-				i++
-			} else if rest[i] == quote {
-				p.width = i + 1
-				break
-			}
-		}
-	case '|', '>', '&', '!':
-	default:
-		p.width = utf8.RuneCountInString(n.Value)
+	p := position{src: c.src, line: n.Line, col: n.Column}
+	if n.Kind == yaml.ScalarNode {
+		p.text = n.Value
 	}
 	return p
 }

@@ -121,7 +121,7 @@ func (s senser) serviceTime(v *value, p Pool) {
 		enough := int(math.Ceil(limit.PerSecond * service.Seconds() / (u.UnitsPerJob * float64(p.Scale.Concurrency))))
 		if enough = max(1, enough); enough < p.Scale.Max {
 			s.warn(v.field("replicas", "max"), fmt.Sprintf("%s allows %s %s", u.Downstream, limit.Text, u.Unit),
-				"about %s use up %s, so that max %d will not be reached", plural(enough, "replica"), u.Downstream, p.Scale.Max)
+				"%s is fully used by about %s: max %d will not be reached", u.Downstream, plural(enough, "busy replica"), p.Scale.Max)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func plural(n int, what string) string {
 // shown is v as it may be printed.
 func (v *value) shown() string {
 	if v.secret {
-		return "‹secret›"
+		return hidden
 	}
 	return strings.Join(v.text, ", ")
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -175,6 +176,7 @@ func (s *shaper) unknown(in *value, at position, path, name string) {
 	near := nearest(name, known)
 	switch {
 	case name == "<<":
+		in.bad = true // what it would bring cannot be told from what is missing
 		s.fail(at, path, "merge keys are not read", "what pools share belongs in defaults")
 	case planned[name]:
 		s.fail(at, path, fmt.Sprintf("unknown key %q", name), "not in this version")
@@ -240,6 +242,7 @@ func (s *shaper) text(v *value, r *raw) (string, bool) {
 		s.fail(r.at, v.path, message, hint)
 		return "", false
 	}
+	v.secret = v.secret || k.hidden
 	if r.tag != "!!str" {
 		if k.only {
 			return refuse(fmt.Sprintf("%q wants %s, not %s", v.name, k.name, describe(r)), fmt.Sprintf("write it in quotes: %q", r.text))
@@ -251,7 +254,7 @@ func (s *shaper) text(v *value, r *raw) (string, bool) {
 		return refuse(err.Error(), "")
 	}
 	v.filled = v.filled || filled
-	v.secret = v.secret || secret || k.hidden
+	v.secret = v.secret || secret
 	if _, name, ok := strings.Cut(r.text, "${"); ok && !filled && !k.verbatim && !strings.Contains(r.text, "$${") {
 		name, _, _ = strings.Cut(name, "}")
 		return refuse(fmt.Sprintf("${%s} is not filled in", name), fmt.Sprintf("did you mean \"${env:%s}\"? $${ stands for ${", name))
@@ -268,7 +271,7 @@ func (s *shaper) refuse(v *value, r *raw, text string, err error) {
 	k := v.key.kind
 	shown := fmt.Sprintf("%q", text)
 	if v.secret {
-		shown = "‹secret›"
+		shown = hidden
 	}
 	hint := ""
 	switch {
@@ -281,7 +284,7 @@ func (s *shaper) refuse(v *value, r *raw, text string, err error) {
 		hint = "such as " + k.like
 	}
 	message := fmt.Sprintf("%s is not %s: %s", shown, k.name, err)
-	if k.words != nil && k.like == "" {
+	if errors.Is(err, errNot) {
 		message = fmt.Sprintf("%s is not %s", shown, k.name)
 	}
 	s.fail(r.at, v.path, message, hint)
@@ -318,7 +321,7 @@ func (s *shaper) bounds(v *value) {
 	}
 	shown := v.text[0]
 	if v.secret {
-		shown = "‹secret›"
+		shown = hidden
 	}
 	s.fail(v.at, v.path, fmt.Sprintf("%s is out of range", shown), hint)
 }
