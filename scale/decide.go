@@ -260,9 +260,6 @@ func shrink(p Policy, s State, in inputs, o Observation, n Need, limit int, f *f
 			"started "+span(now.Sub(s.StartedAt).Seconds())+" ago", RestartHold)
 		d.NextChangeAt = until
 	}
-	if in.age > in.w && in.q > 0 && !n.HeadStuck && !s.stuck(in, now) && f.n < most {
-		f.step("objective", "", "nothing goes while a job is over "+span(in.w), most, "oldest "+span(in.age), HoldDown)
-	}
 	for _, h := range []struct {
 		name  string
 		peaks []Peak

@@ -99,7 +99,7 @@ var reasons = [...]ReasonInfo{
 		"the rate, the wanted size, when the next step is possible",
 		"Nothing, or a faster rate."},
 	{HoldDown, "Holding: the need fell only just now.", "",
-		"The work needs fewer replicas than before, but not for long enough, or the oldest job is still over its objective. Removing workers now would probably mean starting them again. Workers that run jobs which a scale-in would interrupt are kept for the same reason.",
+		"The work needs fewer replicas than before, but not for long enough. Removing workers now would probably mean starting them again. Workers that run jobs which a scale-in would interrupt are kept for the same reason.",
 		"the need that is held, how long ago it was seen, when it ends",
 		"Nothing, or a shorter `scale.hold`."},
 	{DeadBand, "Holding: the difference is too small to be worth a move.", "",

