@@ -22,7 +22,7 @@ import (
 	"github.com/headrace/headrace/internal/fleet"
 	"github.com/headrace/headrace/internal/httpapi"
 	journalsqlite "github.com/headrace/headrace/internal/journal/sqlite"
-	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/internal/telemetry"
 )
 
 // Options of an [App]. The zero value works.
@@ -123,6 +123,9 @@ func (a *App) wire(ctx context.Context) error {
 	handler := httpapi.New(httpapi.Deps{
 		Pools: a.queues.contracts(), Find: a.queues.find, Dispatcher: dispatcher, Loop: a.Loop, Journal: a.journal,
 		Fleet: members, Store: store, Downstreams: names, Pages: dashboard.Handler(),
+		Metrics: telemetry.Handler(telemetry.Sources{
+			Loop: a.Loop, Fleet: members, Store: store, Downstreams: names, Queues: a.queues.contracts(), Version: a.opts.Version,
+		}),
 	}, httpapi.Options{Token: string(a.cfg.Server.Token), Version: a.opts.Version, Log: a.opts.Log})
 	a.server = &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
@@ -221,5 +224,3 @@ func dispatchPools(cfg *config.Config, qs *queues) []dispatch.Pool {
 	}
 	return out
 }
-
-var _ queue.StatsReader = poolQueue(nil)

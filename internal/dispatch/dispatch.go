@@ -82,7 +82,7 @@ func (d *Dispatcher) Claim(ctx context.Context, pool string, r protocol.ClaimReq
 	if order != protocol.Run {
 		return protocol.ClaimAnswer{Order: order}, nil
 	}
-	wait, cancel := context.WithTimeout(ctx, min(seconds(r.Wait), MaxWait))
+	wait, cancel := context.WithTimeout(ctx, min(span(r.Wait), MaxWait))
 	defer cancel()
 	stop := context.AfterFunc(d.fleet.Ordered(pool, r.Worker), cancel) // a worker that is told to go waits no longer
 	defer stop()
@@ -103,7 +103,7 @@ func (d *Dispatcher) Claim(ctx context.Context, pool string, r protocol.ClaimReq
 		answer.Leases[i] = protocol.Lease{
 			ID: l.JobID, Token: l.Token, Job: l.JobID, Attempt: l.Attempt, Crashes: l.Crashes,
 			Tenant: l.Tenant, Priority: l.Priority, Headers: l.Headers, Payload: l.Payload,
-			ExpiresIn: wire(l.For), MaxIn: wire(l.Max), HeartbeatEvery: wire(min(p.Heartbeat, l.For/3)), Permits: permits,
+			ExpiresIn: protocol.SecondsOf(l.For), MaxIn: protocol.SecondsOf(l.Max), HeartbeatEvery: protocol.SecondsOf(min(p.Heartbeat, l.For/3)), Permits: permits,
 		}
 	}
 	answer.Order = d.fleet.Claimed(pool, r.Worker, r.Slots, refs)
@@ -237,7 +237,7 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, r protocol.HeartbeatRequest)
 		receipts[i] = queue.Receipt{JobID: l.ID, Token: l.Token}
 	}
 	for i, e := range extender.Extend(ctx, receipts, 0) {
-		s := protocol.LeaseState{ID: r.Leases[i].ID, State: protocol.LeaseOK, ExpiresIn: wire(e.Left)}
+		s := protocol.LeaseState{ID: r.Leases[i].ID, State: protocol.LeaseOK, ExpiresIn: protocol.SecondsOf(e.Left)}
 		switch {
 		case errors.Is(e.Err, queue.ErrLost):
 			s.State = protocol.LeaseLost
@@ -269,7 +269,7 @@ func (d *Dispatcher) Settle(ctx context.Context, r protocol.SettleRequest) (prot
 			Receipt: queue.Receipt{JobID: it.Lease, Token: it.Token}, Verdict: v, Result: it.Result, Reason: it.Error,
 		}
 		if it.RetryIn != nil {
-			delay := seconds(*it.RetryIn)
+			delay := span(*it.RetryIn)
 			batch[i].Delay = &delay
 		}
 	}
@@ -308,7 +308,7 @@ func reportsOf(it protocol.Settlement) []downstream.Report {
 			Downstream: name, Outcome: downstream.Outcome(outcome), Reserved: it.Permits[name], Used: it.Usage[name],
 		}
 		if rep.Outcome == downstream.Throttled && it.RetryIn != nil {
-			rep.RetryAfter = min(seconds(*it.RetryIn), time.Hour)
+			rep.RetryAfter = min(span(*it.RetryIn), time.Hour)
 		}
 		out = append(out, rep)
 	}
@@ -323,7 +323,7 @@ func (d *Dispatcher) Permit(ctx context.Context, r protocol.PermitRequest) (prot
 		}
 	}
 	asks := []downstream.Ask{{Downstream: r.Downstream, Units: r.Units, Max: 1}}
-	wait, cancel := context.WithTimeout(ctx, min(seconds(r.MaxWait), MaxWait))
+	wait, cancel := context.WithTimeout(ctx, min(span(r.MaxWait), MaxWait))
 	defer cancel()
 	n, err := d.reserve(wait, asks, 1)
 	switch {
@@ -334,7 +334,7 @@ func (d *Dispatcher) Permit(ctx context.Context, r protocol.PermitRequest) (prot
 		return protocol.PermitAnswer{Granted: true}, nil
 	case wait.Err() != nil && ctx.Err() == nil:
 		permit, err := d.store.Take(ctx, asks)
-		return protocol.PermitAnswer{Granted: permit.Granted > 0, RetryIn: wire(permit.RetryIn)}, err
+		return protocol.PermitAnswer{Granted: permit.Granted > 0, RetryIn: protocol.SecondsOf(permit.RetryIn)}, err
 	default:
 		return protocol.PermitAnswer{}, err
 	}
@@ -381,17 +381,13 @@ func (d *Dispatcher) Died(ctx context.Context, pool, worker, reason string) (int
 	return n, nil
 }
 
-// maxSeconds keeps what a stranger sends within what a time.Duration holds.
-const maxSeconds = 366 * 24 * 3600
-
-func seconds(s protocol.Seconds) time.Duration {
+// span is a duration from the wire, where a stranger may have put anything.
+func span(s protocol.Seconds) time.Duration {
 	if !(s > 0) {
 		return 0
 	}
-	return time.Duration(float64(min(s, maxSeconds)) * float64(time.Second))
+	return min(s, 366*24*3600).Duration()
 }
-
-func wire(d time.Duration) protocol.Seconds { return protocol.Seconds(d.Seconds()) }
 
 func permitsOf(asks []downstream.Ask) map[string]map[string]float64 {
 	if len(asks) == 0 {
