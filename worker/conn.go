@@ -11,7 +11,7 @@ import (
 var ErrRefused = errors.New("refused")
 
 // Conn is a worker's way to its queue: [Dial] speaks the worker protocol over HTTP, [Local] uses a queue in the
-// same process. It knows the worker's name and pool and fills them into requests.
+// same process. It belongs to one worker: it knows the worker's name and pool and fills them into requests.
 //
 // Every method makes one bounded attempt; the [Worker] repeats what failed, while it is worth repeating. All methods
 // are safe for concurrent use.
@@ -23,7 +23,8 @@ type Conn interface {
 	// it was given by then are returned with a nil error where that can be known.
 	Claim(ctx context.Context, r protocol.ClaimRequest) (protocol.ClaimAnswer, error)
 
-	// Heartbeat extends the leases of r and reports. A lease that is answered ok without a time is as it was.
+	// Heartbeat extends the leases of r and reports. A lease that is answered ok without a time is as it was. A report
+	// that the worker drains ends its claims in flight.
 	Heartbeat(ctx context.Context, r protocol.HeartbeatRequest) (protocol.HeartbeatAnswer, error)
 
 	// Settle ends leases, one answer an item, in order. An error means that no item's outcome is known.

@@ -44,14 +44,14 @@ func (f *faulty) Settle(ctx context.Context, items []protocol.Settlement) ([]pro
 	return a, err
 }
 
-// TestW8_FinishedJobsAreKeptUntilTheQueueConfirms: settlements do not arrive for a minute, twelve leases long, while a
-// thousand jobs finish. None runs twice, and none waits for a lease to run out.
+// TestW8_FinishedJobsAreKeptUntilTheQueueConfirms: settlements do not arrive for a minute, twelve leases long, while
+// 300 jobs finish. None runs twice, and none waits for a lease to run out.
 func TestW8_FinishedJobsAreKeptUntilTheQueueConfirms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, queue.Policy{Lease: 5 * time.Second})
 		f := &faulty{Conn: r.conn()}
 		f.noSettles.Store(true)
-		const n = 1000
+		const n = 300
 		for range n {
 			r.publish("x")
 		}
@@ -167,7 +167,7 @@ func TestW10_HandlerLearnsThatItsLeaseIsLost(t *testing.T) {
 	})
 }
 
-func TestLeaseSurvivesOneLostHeartbeat(t *testing.T) {
+func TestLeaseSurvivesAShortOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, queue.Policy{Lease: 9 * time.Second})
 		f := &faulty{Conn: r.conn()}
@@ -175,7 +175,7 @@ func TestLeaseSurvivesOneLostHeartbeat(t *testing.T) {
 		w := start(t, f, work(time.Minute), worker.Options{})
 		for range 5 {
 			time.Sleep(6 * time.Second)
-			f.noBeats.Store(true) // hangs for the 3s that a heartbeat may take
+			f.noBeats.Store(true) // each hangs for as long as a heartbeat may take
 			time.Sleep(4 * time.Second)
 			f.noBeats.Store(false)
 		}

@@ -7,18 +7,18 @@ import (
 	"github.com/headrace/headrace/worker/protocol"
 )
 
-// heartbeats extends every lease and reports, until ctx ends.
+// heartbeats extends every lease and reports, until ctx ends. That the worker drains is reported at once.
 func (w *Worker) heartbeats(ctx context.Context) {
-	lastAt, failures := time.Now(), 0
+	lastAt, failures, told := time.Now(), 0, false
 	for {
 		w.mu.Lock()
-		every, changed := w.interval(), w.changed
+		every, changed, leaving := w.interval(), w.changed, w.phase != running
 		w.mu.Unlock()
 		pause := jitter(every) - time.Since(lastAt)
 		if failures > 0 {
 			pause = min(jitter(every), backoff(failures, 100*time.Millisecond, 5*time.Second)) - time.Since(lastAt)
 		}
-		if pause > 0 {
+		if pause > 0 && (!leaving || told || failures > 0) {
 			timer := time.NewTimer(pause)
 			select {
 			case <-timer.C:
@@ -41,7 +41,7 @@ func (w *Worker) heartbeats(ctx context.Context) {
 				w.log.Warn("heartbeat", "error", err, "failures", failures)
 			}
 		} else {
-			failures = 0
+			failures, told = 0, leaving
 		}
 	}
 }
@@ -60,9 +60,9 @@ func (w *Worker) interval() time.Duration {
 	return max(every, 10*time.Millisecond)
 }
 
-// beat makes one heartbeat. It gets no longer than leaves time for another before a lease ends.
+// beat makes one heartbeat. It gets a sixth of a lease at most, so that several can fail before a lease ends.
 func (w *Worker) beat(ctx context.Context, every time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, min(max(every, 500*time.Millisecond), 10*time.Second))
+	ctx, cancel := context.WithTimeout(ctx, min(max(every/2, 500*time.Millisecond), 10*time.Second))
 	defer cancel()
 	sentAt := time.Now()
 	r := w.report()
@@ -80,7 +80,7 @@ func (w *Worker) report() protocol.HeartbeatRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := protocol.HeartbeatRequest{
-		Pool: w.conn.Pool(), Slots: w.opts.Slots, Busy: w.active, Leaked: w.leaked,
+		Pool: w.conn.Pool(), Slots: w.opts.Slots, Busy: w.active, Leaked: w.leaked, Draining: w.phase != running,
 		Incarnation: w.incarnation, Totals: w.totals, Leases: make([]protocol.LeaseRef, 0, len(w.held)),
 	}
 	for k := range w.held {

@@ -33,12 +33,15 @@ func Local(q queue.Queue, opts LocalOptions) Conn {
 	if opts.Pool == "" {
 		opts.Pool = "local"
 	}
-	return &local{q: q, opts: opts, lost: map[leaseKey]<-chan struct{}{}}
+	return &local{q: q, opts: opts, drained: make(chan struct{}), lost: map[leaseKey]<-chan struct{}{}}
 }
 
 type local struct {
 	q    queue.Queue
 	opts LocalOptions
+
+	drain   sync.Once
+	drained chan struct{} // closed when the worker reports that it drains
 
 	mu   sync.Mutex
 	lost map[leaseKey]<-chan struct{} // of leases that the broker may take away
@@ -51,6 +54,17 @@ func (c *local) Claim(ctx context.Context, r protocol.ClaimRequest) (protocol.Cl
 	if most := c.q.Caps().MaxBatch; most > 0 {
 		n = min(n, most)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	defer func() { cancel(); <-ended }()
+	go func() {
+		defer close(ended)
+		select {
+		case <-c.drained:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	leases, err := c.q.Receive(ctx, queue.Request{
 		Worker: c.opts.Worker, Max: n, Wait: r.Wait.Duration(), Lease: c.opts.Lease,
 	})
@@ -75,6 +89,9 @@ func (c *local) Claim(ctx context.Context, r protocol.ClaimRequest) (protocol.Cl
 }
 
 func (c *local) Heartbeat(ctx context.Context, r protocol.HeartbeatRequest) (protocol.HeartbeatAnswer, error) {
+	if r.Draining {
+		c.drain.Do(func() { close(c.drained) })
+	}
 	a := protocol.HeartbeatAnswer{Order: protocol.Run, Leases: make([]protocol.LeaseState, len(r.Leases))}
 	receipts := make([]queue.Receipt, len(r.Leases))
 	for i, l := range r.Leases {

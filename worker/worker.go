@@ -174,8 +174,9 @@ func (w *Worker) untilDrain(ctx context.Context) (why error) {
 	return why
 }
 
-// drain finishes or gives back all that the worker holds. endClaims abandons the claim that may be in flight: it is
-// left alone while jobs run, since what it brings can then be given back at once.
+// drain finishes or gives back all that the worker holds. A claim in flight is answered when the report that the worker
+// drains arrives, and what it brings is given back at once. endClaims abandons it, which may leave the jobs of an answer
+// that is under way to the goodbye: not while jobs run, and not before it had time to be answered.
 func (w *Worker) drain(ctx context.Context, endClaims context.CancelFunc) error {
 	idle := func() bool { return !w.claiming && w.active == w.leaked && len(w.outbox) == 0 }
 	quiet := func() bool { return w.active == w.leaked || w.stopped || w.order == protocol.Stop }
@@ -191,6 +192,7 @@ func (w *Worker) drain(ctx context.Context, endClaims context.CancelFunc) error 
 		w.within(time.Until(graceEnds), cond)
 	}
 	until(quiet)
+	w.within(min(time.Second, w.opts.margin()/2), func() bool { return !w.claiming })
 	endClaims()
 	until(func() bool { return idle() || w.stopped || w.order == protocol.Stop })
 

@@ -65,8 +65,11 @@ type HeartbeatRequest struct {
 	Slots  int    `json:"slots"`
 	Busy   int    `json:"busy"`
 	// Leaked are busy slots whose handler ignores that its job was taken away: they are no capacity.
-	Leaked int        `json:"leaked,omitempty"`
-	Leases []LeaseRef `json:"leases"`
+	Leaked int `json:"leaked,omitempty"`
+	// Draining: the worker claims nothing more. A claim of it that is still open shall be answered now, with the jobs
+	// that it was given or without any.
+	Draining bool       `json:"draining,omitempty"`
+	Leases   []LeaseRef `json:"leases"`
 	// Totals are the worker's running totals since it started; Incarnation tells its lives apart.
 	Incarnation string `json:"incarnation"`
 	Totals      Totals `json:"totals"`
