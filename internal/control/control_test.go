@@ -1,0 +1,245 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headrace/headrace/actuator"
+	downstreammemory "github.com/headrace/headrace/downstream/memory"
+	"github.com/headrace/headrace/internal/control"
+	"github.com/headrace/headrace/internal/fleet"
+	"github.com/headrace/headrace/internal/journal"
+	"github.com/headrace/headrace/internal/journal/sqlite"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/scale"
+)
+
+// source is a queue whose measurements a test chooses.
+type source func(ctx context.Context) (queue.Stats, error)
+
+func (s source) Stats(ctx context.Context) (queue.Stats, error) { return s(ctx) }
+
+// waiting measures a backlog that nobody works on.
+func waiting(n float64) source {
+	return func(context.Context) (queue.Stats, error) {
+		now := time.Now()
+		return queue.Stats{
+			Backlog: queue.Exactly(n, now), InFlight: queue.Exactly(0, now), Delayed: queue.Exactly(0, now),
+			OldestAge: queue.Exactly(10, now), Arrivals: queue.Exactly(n, now), Completions: queue.Exactly(0, now),
+		}, nil
+	}
+}
+
+// target is an actuator without memory of its own that obeys at once, unless refuse says otherwise.
+type target struct {
+	n      int
+	asked  []int
+	refuse error
+}
+
+func (a *target) Count(context.Context) (actuator.Count, error) {
+	return actuator.Count{At: time.Now(), Desired: a.n, Ready: a.n}, nil
+}
+
+func (a *target) Scale(_ context.Context, n int, _ []string) error {
+	a.asked = append(a.asked, n)
+	if a.refuse != nil {
+		return a.refuse
+	}
+	a.n = n
+	return nil
+}
+
+func policy(name string) scale.Policy {
+	return scale.Policy{Pool: name, Min: 0, Max: 10, ServiceTime: time.Second, Objective: scale.Objective{OldestAge: 5 * time.Second}}
+}
+
+func newLoop(t *testing.T, j journal.Journal, pools ...control.Pool) *control.Loop {
+	t.Helper()
+	l, err := control.New(t.Context(), pools, j, fleet.New(time.Minute), downstreammemory.New(nil), control.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestS55_AHungBrokerDelaysNobody: of several pools, one's broker takes calls and never answers. The others are decided
+// on time in every step; the hung one is unread and keeps its size; and reads do not pile up.
+func TestS55_AHungBrokerDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		hung := source(func(ctx context.Context) (queue.Stats, error) {
+			reads++
+			<-ctx.Done()
+			return queue.Stats{}, ctx.Err()
+		})
+		a, b := &target{}, &target{n: 7}
+		l := newLoop(t, &nowhere{},
+			control.Pool{Policy: policy("fine"), Queue: waiting(50), Actuator: a},
+			control.Pool{Policy: policy("hung"), Queue: hung, Actuator: b})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- l.Run(ctx) }()
+		time.Sleep(8500 * time.Millisecond)
+		synctest.Wait()
+		if a.n == 0 {
+			t.Error("the pool with a good broker was not scaled")
+		}
+		if b.n != 7 {
+			t.Errorf("the pool with a hung broker went from 7 to %d", b.n)
+		}
+		for _, r := range l.Latest() {
+			if age := time.Since(r.At); age > 2*time.Second {
+				t.Errorf("pool %s was last decided %v ago", r.Pool, age)
+			}
+			if r.Pool == "hung" && (r.Observation.Unread == "" || r.Decision.Reason != scale.StaleHold) {
+				t.Errorf("hung pool: unread %q, reason %s; want it held as unread", r.Observation.Unread, r.Decision.Reason)
+			}
+		}
+		if reads > 2 {
+			t.Errorf("%d reads of the hung broker in 8 s, want one at a time", reads)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// What cannot be a number is unknown, and unknown is held, never zero; and the record of it can be stored.
+func TestImpossibleNumbersAreUnknown(t *testing.T) {
+	for name, v := range map[string]float64{"NaN": math.NaN(), "infinite": math.Inf(1), "negative": -3} {
+		j := &nowhere{}
+		a := &target{n: 4}
+		l := newLoop(t, j, control.Pool{Policy: policy("p"), Actuator: a, Queue: source(func(context.Context) (queue.Stats, error) {
+			now := time.Now()
+			return queue.Stats{Backlog: queue.Exactly(v, now), OldestAge: queue.Exactly(v, now)}, nil
+		})})
+		l.Step(t.Context(), time.Now())
+		if a.n != 4 {
+			t.Errorf("%s: the pool went from 4 to %d", name, a.n)
+		}
+		if len(j.records) != 1 {
+			t.Fatalf("%s: %d records, want 1", name, len(j.records))
+		}
+		if _, err := json.Marshal(j.records[0]); err != nil {
+			t.Errorf("%s: the record cannot be stored: %v", name, err)
+		}
+	}
+}
+
+// An actuator that refuses is asked again; the refusal is in the record; nothing winds up meanwhile.
+func TestARefusalIsRecordedAndAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &nowhere{}
+		a := &target{refuse: errors.New("quota")}
+		l := newLoop(t, j, control.Pool{Policy: policy("p"), Queue: waiting(3), Actuator: a})
+		for range 3 {
+			l.Step(t.Context(), time.Now())
+			time.Sleep(time.Second)
+		}
+		if len(a.asked) != 3 {
+			t.Fatalf("asked %v, want once a step", a.asked)
+		}
+		if got := j.records[0].Outcome; got.Applied || got.Error != "quota" {
+			t.Errorf("outcome %+v, want the refusal", got)
+		}
+		a.refuse = nil
+		l.Step(t.Context(), time.Now())
+		if last := a.asked[len(a.asked)-1]; a.n != last || last > 3 {
+			t.Errorf("at %d after it obeyed (asked for %v), want what three jobs need at most", a.n, a.asked)
+		}
+	})
+}
+
+// Observe mode decides, records and explains, and tells the actuator nothing.
+func TestObserveModeChangesNothing(t *testing.T) {
+	p := policy("p")
+	p.Observe = true
+	j, a := &nowhere{}, &target{}
+	l := newLoop(t, j, control.Pool{Policy: p, Queue: waiting(50), Actuator: a})
+	l.Step(t.Context(), time.Now())
+	if len(a.asked) != 0 {
+		t.Errorf("the actuator was asked for %v", a.asked)
+	}
+	if len(j.records) != 1 || j.records[0].Decision.Desired == 0 {
+		t.Errorf("records %+v, want one that wants workers", j.records)
+	}
+}
+
+// State survives a restart: what the estimators knew, and that the last size was asked for, although the new process's
+// actuator remembers nothing.
+func TestARestartGoesOnFromTheLastSize(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	run := func(a *target, q source) journal.Record {
+		j, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		l := newLoop(t, j, control.Pool{Policy: policy("p"), Queue: q, Actuator: a})
+		l.Step(t.Context(), time.Now())
+		return l.Latest()[0]
+	}
+	first := run(&target{}, waiting(50))
+	if first.Decision.Desired < 2 {
+		t.Fatalf("first decision: %d, want several", first.Decision.Desired)
+	}
+	empty := source(func(context.Context) (queue.Stats, error) {
+		now := time.Now()
+		return queue.Stats{Backlog: queue.Exactly(0, now), InFlight: queue.Exactly(0, now), OldestAge: queue.Exactly(0, now)}, nil
+	})
+	a := &target{}
+	second := run(a, empty)
+	if second.Decision.Desired < first.Decision.Desired {
+		t.Errorf("after the restart: %d desired, want the %d from before until the hold has passed", second.Decision.Desired, first.Decision.Desired)
+	}
+	if a.n != second.Decision.Desired {
+		t.Errorf("the forgetful actuator is at %d, want %d", a.n, second.Decision.Desired)
+	}
+}
+
+// nowhere is a journal that keeps records for the test only.
+type nowhere struct{ records []journal.Record }
+
+func (j *nowhere) Append(_ context.Context, rs []journal.Record) error {
+	for i := range rs {
+		rs[i].Seq = int64(len(j.records) + 1)
+		j.records = append(j.records, rs[i])
+	}
+	return nil
+}
+
+func (j *nowhere) SetOutcome(_ context.Context, seq int64, o journal.Outcome) error {
+	j.records[seq-1].Outcome = o
+	return nil
+}
+func (j *nowhere) List(context.Context, journal.Filter) ([]journal.Record, error) {
+	return j.records, nil
+}
+func (j *nowhere) SaveStates(context.Context, map[string]json.RawMessage) error   { return nil }
+func (j *nowhere) LoadStates(context.Context) (map[string]json.RawMessage, error) { return nil, nil }
+func (j *nowhere) Prune(context.Context, time.Time) error                         { return nil }
+
+// BenchmarkStep decides many pools in one cycle; the sources answer from memory.
+func BenchmarkStep(b *testing.B) {
+	pools := make([]control.Pool, 1000)
+	for i := range pools {
+		pools[i] = control.Pool{Policy: policy("p" + string(rune('a'+i%26)) + time.Duration(i).String()), Queue: waiting(50), Actuator: &target{}}
+	}
+	l, err := control.New(b.Context(), pools, &nowhere{}, fleet.New(time.Minute), downstreammemory.New(nil), control.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := time.Now()
+	for b.Loop() {
+		now = now.Add(time.Second)
+		l.Step(b.Context(), now)
+	}
+}
