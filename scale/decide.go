@@ -25,7 +25,10 @@ func Decide(p Policy, s State, o Observation, g Grant) (Decision, State) {
 
 	limit := maxReplicas // the least ceiling
 	if in.unknown != "" || !n.Known {
-		unknownSize(p, s, in, o, n, &f)
+		for _, c := range d.Ceilings {
+			limit = min(limit, c.Replicas)
+		}
+		unknownSize(p, s, in, o, n, limit, &f)
 		s.ExcessSince = time.Time{}
 	} else {
 		demand(in, n, &f)
@@ -175,7 +178,7 @@ func (in inputs) notReady(o Observation) (overdue, dying int) {
 }
 
 // unknownSize holds, and after the declared time raises the pool to its declared floor.
-func unknownSize(p Policy, s State, in inputs, o Observation, n Need, f *fold) {
+func unknownSize(p Policy, s State, in inputs, o Observation, n Need, limit int, f *fold) {
 	why := n.Why
 	if in.unknown != "" {
 		why = in.unknown
@@ -184,9 +187,9 @@ func unknownSize(p Policy, s State, in inputs, o Observation, n Need, f *fold) {
 		why = "no need was computed"
 	}
 	f.binds("data", "", "unknown holds", f.n, why, StaleHold)
-	if for_ := o.At.Sub(s.UnknownSince); for_ >= p.Stale && p.StaleFloor > f.n {
-		f.step("stale floor", "", fmt.Sprintf("at least %d after %s", p.StaleFloor, span(p.Stale.Seconds())), p.StaleFloor,
-			"unknown for "+span(for_.Seconds()), StaleHold)
+	if unknown, to := o.At.Sub(s.UnknownSince), min(p.StaleFloor, limit); unknown >= p.Stale && to > f.n {
+		f.step("stale floor", "", fmt.Sprintf("at least %d after %s", p.StaleFloor, span(p.Stale.Seconds())), to,
+			"unknown for "+span(unknown.Seconds()), StaleHold)
 	}
 }
 
