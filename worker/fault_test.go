@@ -237,8 +237,8 @@ func TestW16_JobIsTakenFromAHandlerThatHangs(t *testing.T) {
 			r.publish("a", "b")
 			hang := make(chan struct{})
 			w := start(t, r.conn(), func(context.Context, *worker.Job) ([]byte, error) { <-hang; return nil, nil }, worker.Options{Slots: 2})
-			if err := <-w.done; !strings.Contains(fmt.Sprint(err), "ignore that they were cancelled") {
-				t.Errorf("run: got %v, want an error about the handlers", err)
+			if err := <-w.done; !errors.Is(err, worker.ErrWedged) || !strings.Contains(fmt.Sprint(err), "2 jobs ignore that they were cancelled") {
+				t.Errorf("run: got %v, want ErrWedged and an error about the handlers", err)
 			}
 			close(hang)
 			w.drain()
@@ -436,6 +436,84 @@ func TestPermitsOfAJobThatIsNeverBegunGoBack(t *testing.T) {
 		}
 		if len(p.reports) != 1 || p.reports[0].Outcome != downstream.OK {
 			t.Errorf("reports: got %+v, want that of the job that ran", p.reports)
+		}
+	})
+}
+
+// TestW25_NoSlotLeaksOnAnyExit: thousands of jobs that end in every way there is leave nothing in flight, all slots
+// free, and the queue's counters true.
+func TestW25_NoSlotLeaksOnAnyExit(t *testing.T) {
+	n := 5000
+	if testing.Short() {
+		n = 500
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{Lease: time.Second, MaxLease: 3 * time.Second, Attempts: 3, AfterCrashes: 3, BackoffMin: 10 * time.Millisecond, BackoffMax: time.Second})
+		f := &faulty{Conn: r.conn()}
+		var stuck atomic.Int32
+		w := start(t, f, func(ctx context.Context, job *worker.Job) ([]byte, error) {
+			if string(job.Payload) == "probe" {
+				time.Sleep(2 * time.Second)
+				return nil, nil
+			}
+			switch i := int(job.ID[len(job.ID)-1]+job.ID[len(job.ID)-2]) % 11; i {
+			case 0:
+				return nil, errors.New("failed")
+			case 1:
+				panic("panicked")
+			case 2:
+				return nil, worker.Permanent(errors.New("dead"))
+			case 3:
+				return nil, worker.Crashed(errors.New("crashed"))
+			case 4:
+				if job.Attempt < 2 && stuck.Add(1)%2 == 0 {
+					return nil, worker.ErrRelease
+				}
+			case 5:
+				if job.Attempt < 2 { // until lease.max
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+			case 6:
+				if job.Attempt < 2 && stuck.Add(1)%5 == 0 { // loses its lease
+					f.noBeats.Store(true)
+					<-ctx.Done()
+					f.noBeats.Store(false)
+				}
+			case 7:
+				f.loseAnswers.Store(true)
+			case 8:
+				if _, err := r.q.Cancel(context.Background(), job.ID); err != nil {
+					return nil, err
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
+			return nil, nil
+		}, worker.Options{Slots: 16})
+		for range n {
+			r.publish("x")
+		}
+		var s queue.Stats
+		for range 24 * 60 {
+			time.Sleep(time.Minute)
+			if s = r.stats(); s.Completions.Value == float64(n) {
+				break
+			}
+		}
+		if s.Completions.Value != float64(n) || s.InFlight.Value != 0 || s.Backlog.Value != 0 {
+			t.Errorf("got %v ended, %v in flight, %v ready, want %d, 0 and 0", s.Completions.Value, s.InFlight.Value, s.Backlog.Value, n)
+		}
+		for range 20 {
+			r.publish("probe")
+		}
+		time.Sleep(time.Second)
+		if got := r.stats().InFlight.Value; got != 16 {
+			t.Errorf("jobs at a time afterwards: got %v, want all 16 slots", got)
+		}
+		time.Sleep(time.Minute)
+		w.endCleanly()
+		if drift, err := r.q.Drift(context.Background()); err != nil || len(drift) > 0 {
+			t.Errorf("drift: got %v, %v, want none", drift, err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -56,7 +57,8 @@ func (j *Job) Used(downstream, unit string, n float64) {
 }
 
 // Take waits until the fleet may use units more of a downstream, beyond what was reserved with the job. It returns
-// ctx's error when ctx ends first. Time spent in it is not counted as work.
+// ctx's error when ctx ends first, and an error wrapping [ErrRefused] when the request makes no sense. Time spent in
+// it is not counted as work.
 func (j *Job) Take(ctx context.Context, downstream string, units map[string]float64) error {
 	if j.conn == nil {
 		return nil // a job made by a test of a handler
@@ -72,6 +74,8 @@ func (j *Job) Take(ctx context.Context, downstream string, units map[string]floa
 			j.taken = add(j.taken, downstream, units)
 			j.mu.Unlock()
 			return nil
+		case errors.Is(err, ErrRefused):
+			return fmt.Errorf("take %s: %w", downstream, err)
 		case err == nil:
 			delay = max(a.RetryIn.Duration(), 10*time.Millisecond)
 		default: // unreachable is never unlimited: keep asking

@@ -131,8 +131,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	why := w.untilDrain(ctx)
 	w.log.Info("draining", "why", why)
 	err := w.drain(ctx, endClaims)
-	if err == nil && (errors.Is(why, ErrRefused) || errors.Is(why, ErrWedged)) {
-		err = why
+	if errors.Is(why, ErrRefused) || errors.Is(why, ErrWedged) {
+		err = errors.Join(why, err)
 	}
 	w.leave(work, err)
 	return err

@@ -210,7 +210,16 @@ func (p *place) drained(c *child) bool {
 	default:
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
+	hurried := make(chan struct{})
+	go func() {
+		defer close(hurried)
+		select {
+		case <-p.terminate:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	defer func() { cancel(); <-hurried }()
 	if err := p.a.opts.Drain(ctx, p.id); err != nil {
 		p.a.opts.Log.Warn("drain: signal instead", "pool", p.a.pool, "worker", p.id, "error", err)
 		return false
