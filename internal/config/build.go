@@ -340,10 +340,6 @@ func (b *builder) policy(v *value, uses []Use) scale.Policy {
 	if starts := v.field("actuator"); ok(starts) {
 		p.Grace = get[time.Duration](starts, "grace")
 	}
-	// The drain term's usual hold is half a minute; who declares a shorter hold means both.
-	if p.Damping.HoldSteady > 0 {
-		p.Damping.HoldDrain = min(p.Damping.HoldSteady, 30*time.Second)
-	}
 	for _, u := range uses {
 		p.Downstreams = append(p.Downstreams, scale.Use{Downstream: u.Downstream, Unit: u.Unit, UnitsPerJob: u.UnitsPerJob, Permits: true})
 	}

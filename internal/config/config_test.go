@@ -84,8 +84,8 @@ func TestPoolsInheritKeyByKey(t *testing.T) {
 	if enrich.Scale.Max != 24 || enrich.Scale.Observe || enrich.Scale.StaleFloor != 4 || enrich.Scale.Stale != 5*time.Minute {
 		t.Errorf("enrich: got %+v, want its own values", enrich.Scale)
 	}
-	if enrich.Scale.Damping.HoldSteady != 90*time.Second || enrich.Scale.Damping.HoldDrain != 30*time.Second || len(enrich.Scale.Damping.Up) != 2 {
-		t.Errorf("enrich: got %+v, want the declared hold for the steady term and at most half a minute for the drain term", enrich.Scale.Damping)
+	if enrich.Scale.Damping.HoldSteady != 90*time.Second || len(enrich.Scale.Damping.Up) != 2 {
+		t.Errorf("enrich: got %+v, want the declared hold and both speeds", enrich.Scale.Damping)
 	}
 	want := []Use{
 		{"llm-provider", "requests", 1, true}, // a limit on requests counts each job once

@@ -86,6 +86,8 @@ func TestGrammars(t *testing.T) {
 		{speeds("+"), "+4/1", bad},
 		{orAuto(duration(), noDuration), "auto", time.Duration(0)},
 		{orAuto(share(), 0.0), "auto", 0.0},
+		{orAuto(speeds("+"), nil), "auto", []any(nil)},
+		{orAuto(speeds("+"), nil), "+4/15s", []any{scale.Rate{Replicas: 4, Per: 15 * time.Second}}},
 		{orAuto(share(), 0.0), "automatic", bad},
 		{hostPort(), "127.0.0.1:8480", "127.0.0.1:8480"},
 		{hostPort(), "[::1]:0", "[::1]:0"},

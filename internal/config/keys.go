@@ -130,8 +130,8 @@ func defaultable() []*key {
 			{name: "do", kind: word("quarantine"), def: "quarantine", help: "quarantine: to the dead letters, from where it returns only when forced."},
 		}},
 		{name: "scale", help: "How fast the size may change.", keys: []*key{
-			{name: "up", kind: speeds("+"), def: "+100%/15s", help: "Upwards; of several speeds the fastest counts."},
-			{name: "down", kind: speeds("-"), def: "-20%/1m", help: "Downwards; of several speeds the slowest counts."},
+			{name: "up", kind: orAuto(speeds("+"), nil), def: "+100%/15s", help: "Upwards; of several speeds the fastest counts, and from zero a percentage bounds nothing. auto: ×4 + 20 a cycle, without a bound while the backlog is late."},
+			{name: "down", kind: orAuto(speeds("-"), nil), def: "-20%/1m", help: "Downwards; of several speeds the slowest counts. auto: 20% within two cold starts, from 10s to 1m."},
 			{name: "hold", kind: orAuto(duration(), noDuration), def: "auto", max: "1h", help: "How long a smaller need must last before workers go; auto: the cold start, from 60s to 30m."},
 			{name: "utilisation", kind: orAuto(share(), 0.0), def: "auto", help: "How busy slots may be in steady state; auto: 95%, less when the objective is short against the cold start."},
 		}},
