@@ -31,7 +31,7 @@ func Decide(p Policy, s State, o Observation, g Grant) (Decision, State) {
 		unknownSize(p, s, in, o, n, limit, &f)
 		s.ExcessSince = time.Time{}
 	} else {
-		demand(in, n, &f)
+		demand(s, in, o, n, &f)
 		for i, c := range d.Ceilings {
 			if c.Replicas < limit {
 				limit = c.Replicas
@@ -194,7 +194,7 @@ func unknownSize(p Policy, s State, in inputs, o Observation, n Need, limit int,
 }
 
 // demand is the first step: what the work needs.
-func demand(in inputs, n Need, f *fold) {
+func demand(s State, in inputs, o Observation, n Need, f *fold) {
 	reason, limit := DemandMet, "nothing to do"
 	for _, t := range n.Terms {
 		if t.Name == n.Binding {
@@ -212,6 +212,20 @@ func demand(in inputs, n Need, f *fold) {
 	evidence := "service time unknown"
 	if in.s > 0 {
 		evidence = fmt.Sprintf("%s jobs/s per replica", num(in.c/in.s))
+	}
+	switch reason {
+	case PoolMin:
+		most := 0.0
+		for _, t := range n.Terms {
+			if t.Name != "floor" {
+				most = max(most, t.Slots)
+			}
+		}
+		evidence = fmt.Sprintf("the work needs %d", ceil(most/in.c))
+	case IdleToZero:
+		if !s.IdleSince.IsZero() {
+			evidence = "empty for " + span(o.At.Sub(s.IdleSince).Seconds())
+		}
 	}
 	f.step("demand", "", limit, n.Replicas, evidence, reason)
 	if n.Partial != "" && f.n < in.current {

@@ -66,7 +66,7 @@ func (d Decision) lead() []string {
 	if !d.Need.Known {
 		for _, s := range d.Steps {
 			if s.Binding && s.Evidence != "" {
-				out = append(out, fmt.Sprintf("The %s; holding %d.", s.Evidence, d.Desired))
+				out = append(out, fmt.Sprintf("%s; holding %d.", capital(s.Evidence), d.Desired))
 			}
 		}
 		return out
@@ -82,7 +82,7 @@ func (d Decision) lead() []string {
 	}
 	for _, s := range d.Steps {
 		if s.Binding && s.Reason != DownstreamThroughput && s.Name != "demand" && s.Evidence != "" {
-			out = append(out, fmt.Sprintf("%s: %s.", s.Limit, s.Evidence))
+			out = append(out, fmt.Sprintf("%s: %s.", capital(s.Limit), s.Evidence))
 		}
 	}
 	if d.Need.Partial != "" {
@@ -93,9 +93,9 @@ func (d Decision) lead() []string {
 	}
 	switch d.Drain.State {
 	case "clears":
-		out = append(out, "The backlog clears in "+d.Drain.Text()+".")
+		out = append(out, "At the present rate the backlog clears in "+d.Drain.Text()+".")
 	case "grows", "stalled":
-		out = append(out, "The backlog "+map[string]string{"grows": "", "stalled": "is "}[d.Drain.State]+d.Drain.Text()+".")
+		out = append(out, "Backlog "+d.Drain.Text()+".")
 	}
 	return out
 }
@@ -110,6 +110,7 @@ func (e Explanation) Text() string {
 		}
 		out += "\n"
 	}
+	out += "\n"
 	step, limit := len("STEP"), len("LIMIT")
 	for _, r := range e.Rows {
 		step, limit = max(step, width(r.mark())), max(limit, width(r.Limit))
@@ -118,8 +119,19 @@ func (e Explanation) Text() string {
 	for _, r := range e.Rows {
 		out += line("  %-*s  %-*s  %6d  %s", step, r.mark(), limit, r.Limit, r.Result, r.Evidence)
 	}
-	out += list("ruled out", e.RuledOut, " · ") + list("helps", e.Helps, "\n              ") + list("look at", e.Alarms, "\n              ")
+	notes := list("ruled out", e.RuledOut, " · ") + list("helps", e.Helps, "\n              ") + list("look at", e.Alarms, "\n              ")
+	if notes != "" {
+		out += "\n" + notes
+	}
 	return out
+}
+
+// capital makes the first letter of a sentence large.
+func capital(s string) string {
+	if s != "" && s[0] >= 'a' && s[0] <= 'z' {
+		return string(s[0]-'a'+'A') + s[1:]
+	}
+	return s
 }
 
 func (r Row) mark() string {
@@ -144,7 +156,7 @@ func list(name string, items []string, separator string) string {
 	if len(items) == 0 {
 		return ""
 	}
-	out := fmt.Sprintf("\n  %-10s  ", name)
+	out := fmt.Sprintf("  %-10s  ", name)
 	for i, item := range items {
 		if i > 0 {
 			out += separator

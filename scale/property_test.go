@@ -270,7 +270,7 @@ func check(t failer, p scale.Policy, s scale.State, o scale.Observation, g scale
 }
 
 // replay decides again from the record of a decision.
-func replay(t *rapid.T, p scale.Policy, s scale.State, o scale.Observation, g scale.Grant) string {
+func replay(t failer, p scale.Policy, s scale.State, o scale.Observation, g scale.Grant) string {
 	var p2 scale.Policy
 	var s2 scale.State
 	var o2 scale.Observation
