@@ -27,10 +27,10 @@ func newConfigCheckCmd(c *cli) *cobra.Command {
 			}
 			errorCount, warnings := problems.Errors(), problems.Warnings()
 			if errorCount > 0 {
-				fmt.Fprintf(c.stderr, "%s: %s, %s\n", path, count(errorCount, "error"), count(warnings, "warning"))
+				fmt.Fprintf(c.stderr, "%s: %s, %s\n", path, numberOf(errorCount, "error"), numberOf(warnings, "warning"))
 				return exitError{exitBad, nil}
 			}
-			fmt.Fprintf(c.stderr, "%s: good: %s, %s\n", path, count(len(cfg.Pools), "pool"), count(warnings, "warning"))
+			fmt.Fprintf(c.stderr, "%s: good: %s, %s\n", path, numberOf(len(cfg.Pools), "pool"), numberOf(warnings, "warning"))
 			return nil
 		},
 	}
@@ -121,7 +121,7 @@ func (c *cli) load(path string) (*config.Config, error) {
 	return cfg, problems.Print(c.stderr)
 }
 
-func count(n int, what string) string {
+func numberOf(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
