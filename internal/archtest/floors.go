@@ -20,7 +20,7 @@ func Floors() []Row {
 		{Package: "queue/queuetest", Floor: 1, Suite: true, Also: []string{"queue"}, Uses: []string{"github.com/google/go-cmp", "pgregory.net/rapid"}},
 		{Package: "queue/internal/ledger", Floor: 1, Also: []string{"queue"}, Uses: []string{"github.com/google/uuid"}},
 		{Package: "actuator", Floor: 1},
-		{Package: "actuator/actuatortest", Floor: 1, Suite: true, Also: []string{"actuator"}},
+		{Package: "actuator/actuatortest", Floor: 1, Suite: true, Also: []string{"actuator"}, Uses: []string{"github.com/google/go-cmp"}},
 		{Package: "downstream", Floor: 1},
 		{Package: "downstream/downstreamtest", Floor: 1, Suite: true, Also: []string{"downstream"}},
 		{Package: "worker/protocol", Floor: 1},
