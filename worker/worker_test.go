@@ -404,7 +404,11 @@ func TestW6_ClaimInFlightAtSIGTERM(t *testing.T) {
 			if i%2 == 0 {
 				synctest.Wait()
 			}
+			began := time.Now()
 			w.endCleanly()
+			if took := time.Since(began); took != 0 {
+				t.Errorf("round %d: the idle worker left after %v, want at once", i, took)
+			}
 			wg.Wait()
 			if rec := r.get(id); rec.State != queue.Ready && rec.State != queue.Succeeded {
 				t.Errorf("round %d: got %s, want ready or succeeded", i, rec.State)
