@@ -31,6 +31,13 @@ func subCommands(c *cli) []*cobra.Command {
 		newInitCmd(c),
 		newConfigCmd(c),
 		newWorkCmd(c),
+		newPoolsCmd(c),
+		newExplainCmd(c),
+		newDecisionsCmd(c),
+		newStatusCmd(c),
+		newDownstreamsCmd(c),
+		newWorkersCmd(c),
+		newJobsCmd(c),
 		newGuardCmd(c),
 		newVersionCmd(c),
 	}
@@ -48,6 +55,8 @@ type cli struct {
 	output  string        // table, json or ndjson
 	noInput bool          // never ask
 	timeout time.Duration // of one request to the server
+
+	tokenFile string // of commands that talk to a server: holds the bearer token
 }
 
 // getenv returns the variable called name, or otherwise when it is not set or empty.
