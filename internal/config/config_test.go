@@ -255,6 +255,15 @@ func TestDirectoryIsReadAsOneFile(t *testing.T) {
 	}
 }
 
+func TestFilesWithAnotherNameAreNotReadAndSaidSo(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"a.yaml": "version: 1\npools: {}\n", "b.yml": "nope: 1\n"})
+	cfg, problems := Load(dir, env)
+	if cfg == nil || !strings.Contains(problems.Error(), "b.yml: warning: this file is not read") {
+		t.Errorf("got %v, %v", cfg, problems)
+	}
+}
+
 func TestWhatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	if _, problems := Load(filepath.Join(dir, "none.yaml"), env); problems.Errors() != 1 || problems[0].Hint == "" {

@@ -37,6 +37,13 @@ func Load(path string, env func(string) (string, bool)) (*Config, Problems) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return unreadable(err)
 	}
+	var odd Problems
+	if info.IsDir() {
+		strays, _ := filepath.Glob(filepath.Join(path, "*.yml")) // the pattern is the one that was good above
+		for _, f := range strays {
+			odd = append(odd, Problem{File: f, Severity: Warning, Message: "this file is not read: the names of configuration files end in .yaml"})
+		}
+	}
 	var inputs []input
 	for _, f := range files {
 		text, err := os.ReadFile(f)
@@ -45,7 +52,8 @@ func Load(path string, env func(string) (string, bool)) (*Config, Problems) {
 		}
 		inputs = append(inputs, input{f, text})
 	}
-	return read(inputs, dir, fromSystem(dir, env))
+	cfg, problems := read(inputs, dir, fromSystem(dir, env))
+	return cfg, (&collector{found: append(problems, odd...)}).sorted()
 }
 
 // Parse reads one file's text. Relative paths in it start at the directory of name.
