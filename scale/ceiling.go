@@ -1,7 +1,5 @@
 package scale
 
-import "fmt"
-
 // ceilings are all limits of a pool, each in replicas: rate limits in the order declared, shares, and at last the pool's maximum.
 func ceilings(p Policy, in inputs, o Observation, g Grant) []Ceiling {
 	out := make([]Ceiling, 0, len(p.Downstreams)+len(g.Limits)+1)
@@ -18,7 +16,7 @@ func ceilings(p Policy, in inputs, o Observation, g Grant) []Ceiling {
 	}
 	return append(out, Ceiling{
 		Reason: PoolMax, Name: "pool", Replicas: p.Max, Hard: true,
-		Detail: fmt.Sprintf("The pool is declared with at most %d %s.", p.Max, plural(p.Max, "replica")),
+		Detail: "The pool is declared with at most " + count(float64(p.Max)) + " " + plural(p.Max, "replica") + ".",
 	})
 }
 
@@ -57,27 +55,19 @@ func rateCeiling(p Policy, in inputs, u Use, l Limit) (Ceiling, bool) {
 			n = in.current
 		}
 	}
-	c := Ceiling{
-		Reason: DownstreamThroughput, Name: u.Downstream, Replicas: max(n, 1), JobsPerSec: rate,
-		Detail: fmt.Sprintf("At %s and %s a job, %s can take %s jobs/s; %d %s already %s that.", pace(l.PerSecond, l.Unit), num(units),
-			u.Downstream, num(rate), max(n, 1), plural(n, "replica"), verb(max(n, 1), "does", "do")),
-	}
-	if n < 1 {
-		c.Detail = fmt.Sprintf("At %s and %s a job, %s can take %s jobs/s, less than one replica does; its slots wait for permits.",
-			pace(l.PerSecond, l.Unit), num(units), u.Downstream, num(rate))
-		if !u.Permits {
-			c.Detail = fmt.Sprintf("At %s and %s a job, %s can take %s jobs/s, less than one replica does: nothing keeps it within the limit.",
-				pace(l.PerSecond, l.Unit), num(units), u.Downstream, num(rate))
-		}
+	c := Ceiling{Reason: DownstreamThroughput, Name: u.Downstream, Replicas: max(n, 1), JobsPerSec: rate}
+	c.Detail = "At " + pace(l.PerSecond, l.Unit) + " and " + num(units) + " a job, " + u.Downstream + " can take " + num(rate) + " jobs/s"
+	switch {
+	case n > 1:
+		c.Detail += "; " + count(float64(n)) + " replicas already do that."
+	case n == 1:
+		c.Detail += "; one replica already does that."
+	case u.Permits:
+		c.Detail += ", less than one replica does; its slots wait for permits."
+	default:
+		c.Detail += ", less than one replica does: nothing keeps it within the limit."
 	}
 	return c, true
-}
-
-func verb(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 // useEvidence says how much of a limit is used, as far as that is known.

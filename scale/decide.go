@@ -211,7 +211,7 @@ func demand(s State, in inputs, o Observation, n Need, f *fold) {
 	}
 	evidence := "service time unknown"
 	if in.s > 0 {
-		evidence = fmt.Sprintf("%s jobs/s per replica", num(in.c/in.s))
+		evidence = num(in.c/in.s) + " jobs/s per replica"
 	}
 	switch reason {
 	case PoolMin:
@@ -391,7 +391,7 @@ func (f *fold) ceiling(p Policy, o Observation, c Ceiling) {
 	case DownstreamThroughput:
 		for _, u := range p.Downstreams {
 			if l := limitOf(o, u); u.Downstream == c.Name && l != nil {
-				limit := fmt.Sprintf("%s at %s a job", pace(l.PerSecond, l.Unit), num(unitsPerJob(u, *l)))
+				limit := pace(l.PerSecond, l.Unit) + " at " + num(unitsPerJob(u, *l)) + " a job"
 				f.step("downstream", c.Name, limit, min(f.n, c.Replicas), useEvidence(l)+conflict(p, c), c.Reason)
 				return
 			}

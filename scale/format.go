@@ -37,16 +37,39 @@ func digits(x float64) string {
 	case abs < 99.95:
 		places = 1
 	}
-	s := fmt.Sprintf("%.*f", places, x)
-	if places > 0 {
-		for s[len(s)-1] == '0' {
-			s = s[:len(s)-1]
-		}
-		if s[len(s)-1] == '.' {
-			s = s[:len(s)-1]
+	sign := ""
+	if x < 0 {
+		sign = "-"
+	}
+	scaled := int(math.Round(abs * pow10[places]))
+	if places == 0 {
+		return sign + whole10(scaled)
+	}
+	unit := int(pow10[places])
+	left, right := whole10(scaled/unit), scaled%unit
+	if right == 0 {
+		return sign + left
+	}
+	tail := whole10(unit + right)[1:] // with its leading zeros
+	for tail[len(tail)-1] == '0' {
+		tail = tail[:len(tail)-1]
+	}
+	return sign + left + "." + tail
+}
+
+var pow10 = [...]float64{1, 10, 100, 1000}
+
+// whole10 prints n ≥ 0. Formatting is most of the cost of a decision, so the common cases do without package fmt.
+func whole10(n int) string {
+	var buf [20]byte
+	i := len(buf)
+	for {
+		i--
+		buf[i] = byte('0' + n%10)
+		if n /= 10; n == 0 {
+			return string(buf[i:])
 		}
 	}
-	return s
 }
 
 // count prints a number of things, exactly while that is short: 412, 16 400, 2.1M.
@@ -57,7 +80,7 @@ func count(x float64) string {
 	case x >= 1000:
 		return fmt.Sprintf("%d %03d", int(x)/1000, int(x)%1000)
 	}
-	return fmt.Sprintf("%d", int(x))
+	return whole10(int(x))
 }
 
 // span prints seconds as people say them: 40ms, 0.4s, 25s, 11m42s, 38m, 1h04m, 3d2h.
@@ -75,11 +98,11 @@ func span(seconds float64) string {
 	n := int(math.Round(seconds))
 	switch {
 	case n < 60:
-		return fmt.Sprintf("%ds", n)
+		return whole10(n) + "s"
 	case n < 20*60 && n%60 != 0:
-		return fmt.Sprintf("%dm%02ds", n/60, n%60)
+		return whole10(n/60) + "m" + whole10(100 + n%60)[1:] + "s"
 	case n < 3600:
-		return fmt.Sprintf("%dm", int(math.Round(seconds/60)))
+		return whole10(int(math.Round(seconds/60))) + "m"
 	case n < 86400:
 		if n%3600/60 == 0 {
 			return fmt.Sprintf("%dh", n/3600)
@@ -99,7 +122,7 @@ func share(x float64) string {
 	if x > 0 && x < 0.0995 {
 		return digits(max(x*100, 0.001)) + "%"
 	}
-	return fmt.Sprintf("%.0f%%", x*100)
+	return num(math.Round(x*100)) + "%"
 }
 
 func plural(n int, word string) string {

@@ -70,7 +70,7 @@ func (in inputs) raise(p Policy, o Observation, d Decision) []Help {
 	if next <= d.Binding.Replicas {
 		return nil
 	}
-	h := Help{Replicas: next, Effect: fmt.Sprintf("%d %s", next, plural(next, "replica"))}
+	h := Help{Replicas: next, Effect: count(float64(next)) + " " + plural(next, "replica")}
 	if t := in.clears(next); t > 0 {
 		h.Effect += ", clears in about " + span(t)
 	}
@@ -86,7 +86,7 @@ func (in inputs) raise(p Policy, o Observation, d Decision) []Help {
 				continue
 			}
 			units := unitsPerJob(u, *l)
-			h.What = fmt.Sprintf("%s %s", u.Downstream, pace(float64(next)*in.c/in.s*units, u.Unit))
+			h.What = u.Downstream + " " + pace(float64(next)*in.c/in.s*units, u.Unit)
 			fewer := Help{What: "jobs of " + num(l.PerSecond*in.s/(float64(next)*in.c)) + " " + u.Unit, Effect: h.Effect, Replicas: next}
 			return []Help{h, fewer}
 		}
@@ -101,7 +101,7 @@ func ruledOut(in inputs, o Observation, d Decision) []string {
 	}
 	out := make([]string, 0, 3)
 	if overdue, dying := in.notReady(o); overdue+dying == 0 && o.Replicas.Refused == "" && in.ready > 0 {
-		out = append(out, fmt.Sprintf("workers (%s of %d ready, none dying)", count(in.ready), in.current))
+		out = append(out, "workers ("+count(in.ready)+" of "+count(float64(in.current))+" ready, none dying)")
 		out = append(out, "start time ("+span(in.d)+")")
 	}
 	oldest := 0.0
@@ -124,7 +124,7 @@ func (d Drain) Text() string {
 		if span(d.Low) == high {
 			return "about " + span(d.Seconds)
 		}
-		return fmt.Sprintf("about %s (%s-%s)", span(d.Seconds), span(d.Low), high)
+		return "about " + span(d.Seconds) + " (" + span(d.Low) + "-" + high + ")"
 	case "grows":
 		return fmt.Sprintf("grows %s/s: will not drain", num(-d.Net))
 	case "stalled":

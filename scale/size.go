@@ -28,7 +28,7 @@ func Size(p Policy, s State, o Observation) Need {
 
 	n.Terms = make([]Term, 0, 4)
 	if p.Min > 0 {
-		n.Terms = append(n.Terms, Term{"floor", float64(p.Min) * in.c, fmt.Sprintf("at least %d %s", p.Min, plural(p.Min, "replica"))})
+		n.Terms = append(n.Terms, Term{"floor", float64(p.Min) * in.c, "at least " + count(float64(p.Min)) + " " + plural(p.Min, "replica")})
 	}
 	busy := in.q > 0 || in.b > 0
 	switch {
@@ -128,11 +128,11 @@ func (in inputs) steady(p Policy, s State, o Observation) (Term, bool) {
 			slots, known = alt, true
 		}
 	}
-	detail := fmt.Sprintf("%s/s × %s = %s slots busy", num(rate), span(in.s), num(rate*in.s))
+	detail := num(rate) + "/s × " + span(in.s) + " = " + num(rate*in.s) + " slots busy"
 	if known {
 		detail = fmt.Sprintf("a slot for each of %s waiting and %s in flight", count(in.q), count(in.b))
 	} else if headroom := slots - rate*in.s; headroom > 0 && slots > 1 {
-		detail += fmt.Sprintf(", %.0f%% headroom", 100*headroom/slots)
+		detail += ", " + share(math.Round(100*headroom/slots)/100) + " headroom"
 	}
 	return Term{"steady", slots, detail}, true
 }
@@ -145,7 +145,7 @@ func (in inputs) late(o Observation) (t Term, ordered, ok bool) {
 	}
 	left := 0.9*min(in.w, in.drain) - in.age
 	order, keep := in.orderToClear(o, left), in.keepToClear(o, left)
-	t = Term{"drain", max(order, keep), fmt.Sprintf("%s waiting in %s", count(in.q), span(max(left, 2*in.d1)))}
+	t = Term{"drain", max(order, keep), count(in.q) + " waiting in " + span(max(left, 2*in.d1))}
 	return t, order > 0, t.Slots > 0
 }
 
