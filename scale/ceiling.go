@@ -75,15 +75,12 @@ func useEvidence(l *Limit) string {
 	if l == nil {
 		return ""
 	}
-	s := ""
+	used, throttled := "", ""
 	if l.Used.Known() {
-		s = share(l.Used.Value) + " used"
+		used = share(l.Used.Value) + " used"
 	}
 	if l.Throttled.Known() {
-		if s != "" {
-			s += ", "
-		}
-		s += share(l.Throttled.Value) + " throttled"
+		throttled = share(l.Throttled.Value) + " throttled"
 	}
-	return s
+	return joined(used, throttled)
 }

@@ -145,8 +145,15 @@ func (in inputs) untaken(p Policy, o Observation) bool {
 	if in.q == 0 || in.ready == 0 || !in.known(o.At, o.Replicas.Busy) || o.Replicas.Busy.Value > in.ready*in.c/2 {
 		return false
 	}
-	for _, u := range p.Downstreams { // jobs wait for permits, not for workers
-		if l := limitOf(o, u); l != nil && (l.PausedFor > 0 || l.Used.Known() && l.Used.Value >= 0.8) {
+	for _, u := range p.Downstreams { // where a limit is used up, or fed by the workers there are, jobs wait for permits
+		l := limitOf(o, u)
+		if l == nil {
+			continue
+		}
+		if l.PausedFor > 0 || l.Used.Known() && l.Used.Value >= 0.8 {
+			return false
+		}
+		if c, ok := rateCeiling(p, in, u, *l); ok && float64(c.Replicas) <= in.ready {
 			return false
 		}
 	}
@@ -392,7 +399,7 @@ func (f *fold) ceiling(p Policy, o Observation, c Ceiling) {
 		for _, u := range p.Downstreams {
 			if l := limitOf(o, u); u.Downstream == c.Name && l != nil {
 				limit := pace(l.PerSecond, l.Unit) + " at " + num(unitsPerJob(u, *l)) + " a job"
-				f.step("downstream", c.Name, limit, min(f.n, c.Replicas), useEvidence(l)+conflict(p, c), c.Reason)
+				f.step("downstream", c.Name, limit, min(f.n, c.Replicas), joined(useEvidence(l), conflict(p, c)), c.Reason)
 				return
 			}
 		}
@@ -405,7 +412,14 @@ func conflict(p Policy, c Ceiling) string {
 	if c.Replicas >= p.Min {
 		return ""
 	}
-	return fmt.Sprintf(" below the minimum of %d", p.Min)
+	return fmt.Sprintf("below the minimum of %d", p.Min)
+}
+
+func joined(a, b string) string {
+	if a != "" && b != "" {
+		return a + ", " + b
+	}
+	return a + b
 }
 
 func (f *fold) finish() []Step {
