@@ -20,6 +20,9 @@ func ceilings(p Policy, in inputs, o Observation, g Grant) []Ceiling {
 	})
 }
 
+// readable reports whether the limit is known. An unknown limit is neither none nor zero.
+func (l *Limit) readable() bool { return l != nil && usable(l.PerSecond) && l.PerSecond > 0 }
+
 func limitOf(o Observation, u Use) *Limit {
 	for i := range o.Limits {
 		if o.Limits[i].Downstream == u.Downstream && o.Limits[i].Unit == u.Unit {
@@ -42,7 +45,7 @@ func unitsPerJob(u Use, l Limit) float64 {
 // for permits.
 func rateCeiling(p Policy, in inputs, u Use, l Limit) (Ceiling, bool) {
 	units := unitsPerJob(u, l)
-	if units == 0 || in.s == 0 || !usable(l.PerSecond) {
+	if units == 0 || in.s == 0 || !l.readable() {
 		return Ceiling{}, false
 	}
 	rate := sane(l.PerSecond) / units

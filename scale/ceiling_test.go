@@ -27,7 +27,7 @@ func TestRateCeilingRounding(t *testing.T) {
 		permits   bool
 		perMinute float64
 		want      int
-	}{{false, 1000, 16}, {true, 1000, 17}, {false, 600, 10}, {true, 600, 10}, {true, 606, 10}, {true, 607, 11}, {false, 30, 1}, {true, 30, 1}, {true, 0, 1}} {
+	}{{false, 1000, 16}, {true, 1000, 17}, {false, 600, 10}, {true, 600, 10}, {true, 606, 10}, {true, 607, 11}, {false, 30, 1}, {true, 30, 1}} {
 		p, o := limited(c.permits)
 		o.Limits[0].PerSecond = c.perMinute / 60
 		o.Replicas.Desired, o.Replicas.Ready = 0, 0
@@ -87,6 +87,21 @@ func TestCeilingBeatsFloor(t *testing.T) {
 	}
 }
 
+// A limit that cannot be read is neither none nor zero: the pool keeps its size, and its floor.
+func TestUnreadLimitHolds(t *testing.T) {
+	for _, c := range []struct{ have, min, want int }{{10, 1, 10}, {0, 3, 3}, {30, 1, 30}} {
+		for _, limits := range [][]scale.Limit{nil, {{Downstream: "vendor", Unit: "calls"}}} {
+			p, o := limited(true)
+			p.Min = c.min
+			o.Limits = limits
+			o.Replicas.Desired, o.Replicas.Ready = c.have, c.have
+			if d, _ := decide(p, scale.State{}, o); d.Desired != c.want || d.Reason != scale.StaleHold {
+				t.Errorf("%d replicas, floor %d: %d by %s, want %d by %s", c.have, c.min, d.Desired, d.Reason, c.want, scale.StaleHold)
+			}
+		}
+	}
+}
+
 // Workers that wait for permits are idle beside a backlog. That is the limit's doing, not the workers'.
 func TestWaitingForPermitsIsNotIdle(t *testing.T) {
 	p, o := limited(true)
@@ -102,7 +117,7 @@ func TestWaitingForPermitsIsNotIdle(t *testing.T) {
 			t.Fatalf("second %d: %s, alarms %v", i, d.Reason, d.Alarms)
 		}
 	}
-	o.Limits = nil // without a limit it is the workers
+	o.Limits[0].PerSecond = 1e6 // with room enough it is the workers
 	for i := range 60 {
 		shift(&o, anchor.Add(time.Duration(300+i)*time.Second))
 		o.Replicas.Busy = scale.Read(3, o.At)

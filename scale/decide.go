@@ -251,6 +251,12 @@ func grow(p Policy, s State, in inputs, o Observation, n Need, f *fold) {
 		}
 	}
 	base := max(current, min(want, p.Min)) // the floor is kept even by workers that cannot help
+	for _, u := range p.Downstreams {
+		if want > base && !limitOf(o, u).readable() {
+			f.binds("data", u.Downstream, "no growth without its limit", base, "limit on "+u.Unit+" unknown", StaleHold)
+			want = base
+		}
+	}
 	if s.stuck(in, o.At) {
 		f.binds("progress", "", "no growth while nothing completes", min(want, base),
 			fmt.Sprintf("nothing completed for %s, %s ready", span(o.At.Sub(s.ProgressAt).Seconds()), count(in.ready)), Stuck)
@@ -397,7 +403,7 @@ func (f *fold) ceiling(p Policy, o Observation, c Ceiling) {
 		f.step("pool max", "", count(float64(c.Replicas)), min(f.n, c.Replicas), conflict(p, c), c.Reason)
 	case DownstreamThroughput:
 		for _, u := range p.Downstreams {
-			if l := limitOf(o, u); u.Downstream == c.Name && l != nil {
+			if l := limitOf(o, u); u.Downstream == c.Name && l.readable() {
 				limit := pace(l.PerSecond, l.Unit) + " at " + num(unitsPerJob(u, *l)) + " a job"
 				f.step("downstream", c.Name, limit, min(f.n, c.Replicas), joined(useEvidence(l), conflict(p, c)), c.Reason)
 				return

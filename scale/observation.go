@@ -82,7 +82,7 @@ type Estimates struct {
 type Limit struct {
 	Downstream string `json:"downstream"`
 	Unit       string `json:"unit"`
-	// PerSecond is the rate in units/s that all users together may take.
+	// PerSecond is the rate in units/s that all users together may take; 0: it could not be read, which holds growth.
 	PerSecond float64 `json:"per_second"`
 	// UnitsPerJob is the measured cost of a job; unknown: the policy's.
 	UnitsPerJob Reading `json:"units_per_job"`

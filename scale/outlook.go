@@ -82,7 +82,7 @@ func (in inputs) raise(p Policy, o Observation, d Decision) []Help {
 	case DownstreamThroughput:
 		for _, u := range p.Downstreams {
 			l := limitOf(o, u)
-			if u.Downstream != d.Binding.Name || l == nil {
+			if u.Downstream != d.Binding.Name || !l.readable() {
 				continue
 			}
 			units := unitsPerJob(u, *l)
