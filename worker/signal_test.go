@@ -49,7 +49,7 @@ func line(t *testing.T, r *bufio.Reader) string {
 // TestW10_StoppedProcessSeesTheLossBeforeItsNextSideEffect: a worker process is stopped for three leases while another
 // takes its job over. Awake again it does no further side effect, and its result is not the one that is kept.
 func TestW10_StoppedProcessSeesTheLossBeforeItsNextSideEffect(t *testing.T) {
-	r := newRig(t, queue.Policy{Lease: 400 * time.Millisecond, BackoffMin: time.Millisecond, BackoffMax: time.Millisecond})
+	r := newRig(t, queue.Policy{Lease: 800 * time.Millisecond, BackoffMin: time.Millisecond, BackoffMax: time.Millisecond})
 	s := serve(t, r.q)
 	var mu sync.Mutex
 	counts := map[string]int{}
@@ -72,7 +72,7 @@ func TestW10_StoppedProcessSeesTheLossBeforeItsNextSideEffect(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(1200 * time.Millisecond)
+	time.Sleep(2400 * time.Millisecond)
 	if rec := r.get(id); rec.State == queue.Leased {
 		t.Fatal("still leased after three leases")
 	}

@@ -40,19 +40,39 @@ func (l *logFile) open() error {
 	return nil
 }
 
-// Write never reports an error: a full disk must not stop a worker.
+// Write never reports an error: a full disk must not stop a worker. It changes files at the end of a line where it can.
 func (l *logFile) Write(p []byte) (int, error) {
-	if l.f != nil && l.size > 0 && l.size+int64(len(p)) > l.max {
-		l.f.Close()
-		l.f = nil
-		_ = os.Rename(l.path, l.path+".1")
+	for rest := p; len(rest) > 0; {
+		n := min(int64(len(rest)), l.max-l.size)
+		if n < int64(len(rest)) { // not all fits
+			n = int64(bytes.LastIndexByte(rest[:max(n, 0)], '\n') + 1)
+			if n == 0 && l.size == 0 {
+				n = l.max // a line longer than a file
+			}
+		}
+		if n == 0 {
+			l.rotate()
+			continue
+		}
+		if l.f == nil && l.open() != nil {
+			break
+		}
+		written, err := l.f.Write(rest[:n])
+		l.size += int64(written)
+		if err != nil {
+			break
+		}
+		rest = rest[n:]
 	}
-	if l.f == nil && l.open() != nil {
-		return len(p), nil
-	}
-	n, _ := l.f.Write(p)
-	l.size += int64(n)
 	return len(p), nil
+}
+
+func (l *logFile) rotate() {
+	if l.f != nil {
+		l.f.Close()
+	}
+	_ = os.Rename(l.path, l.path+".1")
+	l.f, l.size = nil, 0
 }
 
 func (l *logFile) Close() {

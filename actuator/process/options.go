@@ -78,10 +78,16 @@ type Limit struct{ room chan struct{} }
 // NewLimit returns a limit of n ≥ 1 processes.
 func NewLimit(n int) *Limit { return &Limit{room: make(chan struct{}, max(1, n))} }
 
-// take waits for room, and reports false when gone is closed first.
-func (l *Limit) take(gone <-chan struct{}) bool {
+// take waits for room, and reports false when gone is closed first. It calls waits when it has to wait.
+func (l *Limit) take(gone <-chan struct{}, waits func()) bool {
 	if l == nil {
 		return true
+	}
+	select {
+	case l.room <- struct{}{}:
+		return true
+	default:
+		waits()
 	}
 	select {
 	case l.room <- struct{}{}:
@@ -96,6 +102,3 @@ func (l *Limit) give() {
 		<-l.room
 	}
 }
-
-// full reports whether a process would have to wait.
-func (l *Limit) full() bool { return l != nil && len(l.room) == cap(l.room) }

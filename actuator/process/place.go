@@ -79,8 +79,7 @@ func (p *place) run() {
 	log := p.a.opts.Log.With("pool", p.a.pool)
 	quick := 0 // deaths in a row soon after the start
 	for {
-		p.set(func() { p.limited = p.a.opts.Limit.full() })
-		room := p.a.opts.Limit.take(p.gone)
+		room := p.a.opts.Limit.take(p.gone, func() { p.set(func() { p.limited = true }) })
 		p.set(func() { p.limited = false })
 		if !room {
 			return
