@@ -53,7 +53,7 @@ generate: ## Rewrite what is made from the sources: reference pages, schemas
 # Compares the work tree with itself, so that it also holds among changes that are not committed yet.
 generate-check: ## What is made from the sources is up to date
 	@before=$$(git status --porcelain; git diff | git hash-object --stdin); \
-	$(GO) generate ./...; \
+	$(GO) generate ./... || exit 1; \
 	after=$$(git status --porcelain; git diff | git hash-object --stdin); \
 	if [ "$$before" != "$$after" ]; then git --no-pager diff --stat; echo "generated files were out of date: commit them" >&2; exit 1; fi
 
