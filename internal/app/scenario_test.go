@@ -153,7 +153,7 @@ func TestS17_OneStuckMessageHoldsNothingUp(t *testing.T) {
 	policy := scale.Policy{Min: 1, Max: 50, Objective: scale.Objective{OldestAge: 10 * time.Second}}
 	qp := queue.Policy{Attempts: 5, BackoffMin: time.Second, BackoffMax: 30 * time.Second}
 	inWorld(t, policy, qp, time.Second, h, func(w *world) {
-		p := w.queue.Publish(t.Context(), []queue.Job{{Payload: []byte(`{}`)}})
+		p := w.queue.Publish(w.t.Context(), []queue.Job{{Payload: []byte(`{}`)}})
 		bad = p[0].ID
 		w.publish(99)
 		w.steps(time.Minute, nil)
@@ -162,7 +162,7 @@ func TestS17_OneStuckMessageHoldsNothingUp(t *testing.T) {
 		if most > 2 {
 			t.Errorf("up to %d replicas for one failing job, want at most 2", most)
 		}
-		r, err := w.queue.Get(t.Context(), bad)
+		r, err := w.queue.Get(w.t.Context(), bad)
 		if err != nil || r.State != queue.DeadState || r.DeadReason != queue.ReasonAttempts || r.Attempts != 5 {
 			t.Errorf("the failing job: %+v, %v; want it dead after 5 attempts", r, err)
 		}

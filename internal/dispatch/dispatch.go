@@ -87,7 +87,7 @@ func (d *Dispatcher) Claim(ctx context.Context, pool string, r protocol.ClaimReq
 	stop := context.AfterFunc(d.fleet.Ordered(pool, r.Worker), cancel) // a worker that is told to go waits no longer
 	defer stop()
 
-	leases, reserved, err := d.claim(wait, p, r)
+	leases, reserved, err := d.claim(ctx, wait, p, r)
 	if err != nil {
 		return protocol.ClaimAnswer{}, fmt.Errorf("claim of pool %q: %w", pool, err)
 	}
@@ -110,47 +110,44 @@ func (d *Dispatcher) Claim(ctx context.Context, pool string, r protocol.ClaimReq
 	return answer, nil
 }
 
-// claim blocks until there are jobs and permits for them, or ctx ends; then it returns none.
-func (d *Dispatcher) claim(ctx context.Context, p Pool, r protocol.ClaimRequest) ([]queue.Lease, []downstream.Ask, error) {
+// claim tries at once, then each time there may be work, until there are jobs and permits for them or wait ends; then it
+// returns none. What it takes it takes under ctx, so that a claim that does not wait is a claim all the same.
+func (d *Dispatcher) claim(ctx, wait context.Context, p Pool, r protocol.ClaimRequest) ([]queue.Lease, []downstream.Ask, error) {
 	waiter, canWait := p.Queue.(queue.Waiter)
-	request := queue.Request{Worker: r.Worker, Max: r.Max}
+	request := queue.Request{Worker: r.Worker}
+	receive := ctx
 	if !canWait {
-		deadline, _ := ctx.Deadline()
-		request.Wait = max(0, time.Until(deadline))
+		deadline, _ := wait.Deadline()
+		request.Wait, receive = max(0, time.Until(deadline)), wait
 	}
-	for first := true; ; first = false {
-		if canWait && !first {
-			if err := waiter.Wait(ctx, r.Worker); err != nil {
-				return nil, nil, ended(ctx, err)
-			}
-		}
+	for {
 		asks := d.asks(ctx, p, r.Max)
-		granted, err := d.reserve(ctx, asks, r.Max)
+		granted, err := d.reserve(wait, asks, r.Max)
 		if err != nil {
-			return nil, nil, ended(ctx, err)
+			return nil, nil, ended(wait, err)
 		}
 		request.Max = granted
-		leases, err := p.Queue.Receive(ctx, request)
-		if err == nil && len(leases) == granted {
-			return leases, asks, nil
-		}
+		leases, err := p.Queue.Receive(receive, request)
 		if unused := granted - len(leases); unused > 0 && len(asks) > 0 {
-			if err := d.store.Return(context.WithoutCancel(ctx), asks, unused); err != nil && len(leases) == 0 {
-				return nil, nil, err
+			if back := d.store.Return(context.WithoutCancel(ctx), asks, unused); back != nil && len(leases) == 0 {
+				return nil, nil, back
 			}
 		}
 		if err != nil {
-			return nil, nil, ended(ctx, err)
+			return nil, nil, ended(wait, err)
 		}
-		if len(leases) > 0 || !canWait || ctx.Err() != nil {
+		if len(leases) > 0 || !canWait {
 			return leases, asks, nil
+		}
+		if err := waiter.Wait(wait, r.Worker); err != nil {
+			return nil, nil, ended(wait, err)
 		}
 	}
 }
 
 // ended turns the end of the wait into "none"; everything else stays an error.
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+func ended(wait context.Context, err error) error {
+	if wait.Err() != nil && errors.Is(err, wait.Err()) {
 		return nil
 	}
 	return err

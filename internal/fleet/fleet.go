@@ -127,6 +127,9 @@ func (f *Fleet) Heartbeat(r protocol.HeartbeatRequest) protocol.Order {
 		}
 	}
 	w.held = reported
+	if r.Draining && w.order == protocol.Run {
+		w.obey(protocol.Drain) // it goes by itself: its open claim is answered now
+	}
 	return w.order
 }
 
@@ -152,11 +155,15 @@ func (f *Fleet) Order(name string, o protocol.Order) (known bool) {
 	if w == nil {
 		return false
 	}
+	w.obey(o)
+	return true
+}
+
+func (w *worker) obey(o protocol.Order) {
 	w.order = o
 	if o != protocol.Run {
 		w.tell()
 	}
-	return true
 }
 
 // Ordered returns a context that ends once the worker is told to drain or stop, or is gone.
