@@ -17,6 +17,9 @@ type State struct {
 	ArrivalFast Average `json:"arrival_fast"`
 	ArrivalSlow Average `json:"arrival_slow"`
 	Completion  Average `json:"completion"`
+	// DepartedAt is since when the fast average departs from the slow one, and Rising in which direction; zero: it does not.
+	DepartedAt time.Time `json:"departed_at,omitzero"`
+	Rising     bool      `json:"rising,omitempty"`
 	// Top is the largest part that one sample has in ArrivalFast: a mean, and the weight it was observed with.
 	Top Average `json:"top"`
 
@@ -62,6 +65,7 @@ const (
 	keptStarts  = 20
 	frozenRise  = 1.1
 	gateSigmas  = 3.0
+	newLevel    = 2.0 // short time constants after which a departure is a new level
 	maxRate     = 1e12
 )
 
@@ -120,10 +124,21 @@ func Update(s State, p Prior, x Sample) (State, scale.Estimates) {
 	sigma := math.Sqrt(e.ArrivalSlow / (2 * fast))
 	rise := s.ArrivalFast.without(s.Top).rate(fastSpan) - e.ArrivalSlow
 	fall := e.ArrivalSlow - e.ArrivalFast
-	e.GateOpen = rise > gateSigmas*sigma || fall > gateSigmas*sigma
+	rising, falling := rise > gateSigmas*sigma, fall > gateSigmas*sigma
+	e.GateOpen = rising || falling
 	e.Arrival = e.ArrivalSlow
 	if e.GateOpen {
 		e.Arrival = e.ArrivalFast
+	}
+	switch at := s.Arrivals.At; {
+	case !e.GateOpen:
+		s.DepartedAt = time.Time{}
+	case s.DepartedAt.IsZero() || s.Rising != rising || at.Before(s.DepartedAt):
+		s.DepartedAt, s.Rising = at, rising
+	case at.Sub(s.DepartedAt).Seconds() >= newLevel*fast:
+		// It lasts: this is another level, of which the slow average need not be persuaded for the rest of its memory.
+		s.ArrivalSlow = s.ArrivalFast
+		s.DepartedAt = time.Time{}
 	}
 	e.ArrivalError = math.Sqrt(e.ArrivalSlow / (2 * slow))
 	if s.ArrivalSlow.Weight > 0 {
