@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/headrace/headrace/scale"
 )
@@ -46,6 +47,9 @@ func text() *kind {
 		if s == "" {
 			return nil, errors.New("empty")
 		}
+		if strings.ContainsFunc(s, unicode.IsControl) {
+			return nil, errors.New("it holds a line break or another control character")
+		}
 		return s, nil
 	}}
 }
@@ -58,12 +62,7 @@ func secret() *kind {
 
 // environment is the value of a variable: any scalar as it was written.
 func environment() *kind {
-	return &kind{name: "text", hidden: true, parse: func(s string) (any, error) {
-		if strings.ContainsRune(s, 0) {
-			return nil, errors.New("holds a NUL")
-		}
-		return s, nil
-	}}
+	return &kind{name: "text", hidden: true, parse: func(s string) (any, error) { return s, nil }}
 }
 
 func word(words ...string) *kind {
@@ -411,12 +410,7 @@ func argv() *kind {
 			}
 			return list, nil
 		},
-		item: func(s string) (any, error) {
-			if strings.ContainsRune(s, 0) {
-				return nil, errors.New("holds a NUL")
-			}
-			return s, nil
-		}}
+		item: func(s string) (any, error) { return s, nil }}
 }
 
 func httpURL() *kind {

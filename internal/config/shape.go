@@ -253,6 +253,9 @@ func (s *shaper) text(v *value, r *raw) (string, bool) {
 	if err != nil {
 		return refuse(err.Error(), "")
 	}
+	if strings.ContainsRune(text, 0) { // no path, argument or variable can
+		return refuse(fmt.Sprintf("%q holds a NUL", v.name), "")
+	}
 	v.filled = v.filled || filled
 	v.secret = v.secret || secret
 	if _, name, ok := strings.Cut(r.text, "${"); ok && !filled && !k.verbatim && !strings.Contains(r.text, "$${") {
