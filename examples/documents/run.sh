@@ -71,22 +71,12 @@ for _ in $(seq 100); do
 done
 check "headrace up answers at ${server:-nothing}" [ -n "$server" ]
 
-enqueue() { # prints how many were new, and how many were known
-	python3 - "$server" "$dir/jobs.ndjson" <<-'PY'
-		import json, sys, urllib.request
-		jobs = [json.loads(line) for line in open(sys.argv[2], encoding="utf-8")]
-		request = urllib.request.Request(sys.argv[1] + "/api/v1/jobs", json.dumps(jobs).encode(), {"Content-Type": "application/json"})
-		items = json.load(urllib.request.urlopen(request))["items"]
-		known = sum(item.get("duplicate", False) for item in items)
-		print(len(items) - known, known)
-	PY
-}
-check "this machine has at least 200 files to read" [ "$(wc -l <"$dir/jobs.ndjson")" -ge 202 ]
 all=$(wc -l <"$dir/jobs.ndjson")
-first=$(enqueue)
-check "$all jobs enqueued" [ "$first" = "$all 0" ]
-second=$(enqueue)
-check "the same jobs again: none is new" [ "$second" = "0 $all" ]
+enqueue() { "$headrace" jobs enqueue --server "$server" --file "$dir/jobs.ndjson" 2>&1; }
+said=$(enqueue)
+check "$said" [ "$said" = "$all jobs enqueued" ]
+said=$(enqueue)
+check "the same again: $said" [ "$said" = "0 jobs enqueued, $all already known by their key" ]
 
 set +e
 python3 check.py "$server" "$dir/jobs.ndjson" --poison "$dir/aligned.txt" --missing "$missing" | tee "$dir/checks"
