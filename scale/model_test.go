@@ -43,7 +43,8 @@ type model struct {
 	blind, deaf                  bool // the queue cannot be read; the actuator does nothing
 	never                        bool // workers start nothing: jobs are never taken
 	tweak                        func(*scale.Observation)
-	stuckHead                    bool // the job at the head fails every try and stays where it is
+	permits, tokens, permitted   float64 // jobs/s that permits let start, those at hand, and when they were counted
+	stuckHead                    bool    // the job at the head fails every try and stays where it is
 }
 
 type job struct{ at, service float64 }
@@ -193,6 +194,9 @@ func (m *model) advance(end float64) {
 				next = min(next, w.readyAt)
 			}
 		}
+		if m.permits > 0 && len(m.queue) > 0 && m.tokens < 1-1e-9 {
+			next = min(next, m.now+(1-m.tokens)/m.permits)
+		}
 		m.replicaSeconds += (next - m.now) * float64(len(m.workers))
 		m.now = next
 		for len(m.running) > 0 && m.running[0].end <= m.now {
@@ -208,7 +212,11 @@ func (m *model) advance(end float64) {
 			m.arrivals = m.arrivals[1:]
 			m.arrived++
 		}
-		for !m.never {
+		if m.permits > 0 {
+			m.tokens = min(max(1, m.permits), m.tokens+(m.now-m.permitted)*m.permits)
+			m.permitted = m.now
+		}
+		for !m.never && (m.permits == 0 || m.tokens >= 1-1e-9) {
 			first := 0
 			if m.stuckHead {
 				first = 1
@@ -224,6 +232,7 @@ func (m *model) advance(end float64) {
 				m.queue = slices.Delete(m.queue, first, first+1)
 			}
 			m.waits = append(m.waits, m.now-j.at)
+			m.tokens--
 			w.slots[slot] = m.now + j.service
 			heap.Push(&m.running, run{m.now + j.service, j.service, w})
 		}
@@ -286,6 +295,9 @@ func (m *model) observe() scale.Observation {
 		}
 		o.OldestAge = scale.Read(oldest, now)
 		sample.Arrivals, sample.Completions = scale.Read(m.arrived, now), scale.Read(m.completed, now)
+	}
+	for _, u := range m.policy.Downstreams {
+		o.Limits = append(o.Limits, scale.Limit{Downstream: u.Downstream, Unit: u.Unit, PerSecond: m.permits * u.UnitsPerJob})
 	}
 	sample.Attempts = scale.Read(m.attempts, now)
 	sample.BusySeconds, sample.BusySquares = scale.Read(m.busySeconds, now), scale.Read(m.busySquares, now)

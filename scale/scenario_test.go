@@ -264,3 +264,37 @@ func TestShortStory(t *testing.T) {
 		t.Error("the story shows no recovery or no hold")
 	}
 }
+
+// TestShortStoryUnderARateLimit is the same story where a provider lets four jobs a second through and permits enforce it: the
+// pool grows to what the limit feeds, says so while the backlog lasts, uses the limit fully, and shrinks afterwards.
+func TestShortStoryUnderARateLimit(t *testing.T) {
+	for seed := range uint64(5) {
+		p := scale.Policy{Min: 1, Max: 30, StartsIn: time.Second, ServiceTime: 1500 * time.Millisecond, Cycle: 500 * time.Millisecond,
+			Objective:   scale.Objective{OldestAge: 8 * time.Second},
+			Downstreams: []scale.Use{{Downstream: "llm", Unit: "tokens", UnitsPerJob: 100, Permits: true}},
+			Damping:     scale.Damping{HoldSteady: 3 * time.Second, Down: []scale.Rate{{Percent: 50, Per: 2 * time.Second}}}}
+		m := newModel(t, p)
+		m.permits = 4
+		m.flow(0, 10, 1, 1.5, seeded(3*seed))
+		m.flow(10, 25, 8, 1.5, seeded(3*seed+1))
+		m.flow(25, 60, 1, 1.5, seeded(3*seed+2))
+		m.until(18)
+		done := m.completed
+		m.until(28)
+		rate := (m.completed - done) / 10
+		least, most := m.bounds(16)
+		if rate < 0.9*4 || most > 8 {
+			t.Errorf("seed %d: %.2f jobs/s under backlog with %d to %d replicas; want at least 3.6 of 4 with at most 8", seed, rate, least, most)
+		}
+		m.until(60)
+		if !m.saw(scale.DownstreamThroughput) || m.desired > 4 {
+			t.Errorf("seed %d: %d replicas at the end, limited %v", seed, m.desired, m.saw(scale.DownstreamThroughput))
+		}
+		for _, d := range m.decisions {
+			if slices.Contains(d.Alarms, scale.Stuck) || slices.Contains(d.Alarms, scale.WorkersIdle) {
+				t.Fatalf("seed %d, at %v: alarms %v", seed, d.At.Sub(epoch), d.Alarms)
+			}
+		}
+		t.Logf("seed %d: %.2f of 4 jobs/s, at most %d replicas, %d at the end", seed, rate, m.peak, m.desired)
+	}
+}

@@ -65,6 +65,7 @@ const (
 	keptStarts  = 20
 	frozenRise  = 1.1
 	gateSigmas  = 3.0
+	closeSigmas = 1.0
 	newLevel    = 2.0 // short time constants after which a departure is a new level
 	maxRate     = 1e12
 )
@@ -124,7 +125,15 @@ func Update(s State, p Prior, x Sample) (State, scale.Estimates) {
 	sigma := math.Sqrt(e.ArrivalSlow / (2 * fast))
 	rise := s.ArrivalFast.without(s.Top).rate(fastSpan) - e.ArrivalSlow
 	fall := e.ArrivalSlow - e.ArrivalFast
-	rising, falling := rise > gateSigmas*sigma, fall > gateSigmas*sigma
+	up, down := gateSigmas, gateSigmas
+	if !s.DepartedAt.IsZero() { // once open it closes when the two have met, or the rate would jump back halfway
+		if s.Rising {
+			up = closeSigmas
+		} else {
+			down = closeSigmas
+		}
+	}
+	rising, falling := rise > up*sigma, fall > down*sigma
 	e.GateOpen = rising || falling
 	e.Arrival = e.ArrivalSlow
 	if e.GateOpen {
