@@ -110,7 +110,7 @@ func TestS9_RestartOfTheControlPlaneStopsNobody(t *testing.T) {
 		if got := w.loop.Latest()[0].Observation.InFlight.Value; got != 20 {
 			t.Fatalf("%v jobs run, want 20", got)
 		}
-		recorded := len(w.journal.records)
+		recorded := len(w.journal.Records())
 		time.Sleep(time.Minute) // dead
 		w.restart()
 		w.steps(50*time.Second, func(at time.Duration, r journal.Record) {
@@ -122,7 +122,7 @@ func TestS9_RestartOfTheControlPlaneStopsNobody(t *testing.T) {
 		if st := w.stats(); st.Totals["succeeded"] != 20 || w.restarted() != 0 {
 			t.Errorf("totals %v: want 20 succeeded, each begun once", st.Totals)
 		}
-		if len(w.journal.records) <= recorded {
+		if len(w.journal.Records()) <= recorded {
 			t.Error("no decision was recorded after the restart")
 		}
 	})
@@ -193,10 +193,10 @@ func TestRecordsReplayToTheSameDecision(t *testing.T) {
 			w.steps(time.Second, nil)
 		}
 		w.steps(2*time.Minute, nil)
-		if len(w.journal.records) < 5 {
-			t.Fatalf("%d records, want more to replay", len(w.journal.records))
+		if len(w.journal.Records()) < 5 {
+			t.Fatalf("%d records, want more to replay", len(w.journal.Records()))
 		}
-		for _, r := range w.journal.records {
+		for _, r := range w.journal.Records() {
 			raw, err := json.Marshal(r)
 			if err != nil {
 				t.Fatal(err)

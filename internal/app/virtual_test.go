@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/headrace/headrace/internal/dispatch"
 	"github.com/headrace/headrace/internal/fleet"
 	"github.com/headrace/headrace/internal/journal"
+	"github.com/headrace/headrace/internal/journal/journaltest"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/queue/memory"
 	"github.com/headrace/headrace/scale"
@@ -29,7 +29,7 @@ import (
 type world struct {
 	t          *testing.T
 	queue      *memory.Queue
-	journal    *memoryJournal
+	journal    *journaltest.Memory
 	dispatcher *dispatch.Dispatcher
 	fleet      *fleet.Fleet
 	store      downstream.Store
@@ -63,7 +63,7 @@ func sleepFor(d time.Duration) handler {
 func inWorld(t *testing.T, policy scale.Policy, qp queue.Policy, startsIn time.Duration, h handler, f func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, journal: &memoryJournal{}, runs: map[string]int{}, begunAt: time.Now()}
+		w := &world{t: t, journal: &journaltest.Memory{}, runs: map[string]int{}, begunAt: time.Now()}
 		policy.Pool = "p"
 		policy.StartsIn = startsIn
 		w.queue = memory.New(qp, memory.Options{})
@@ -298,52 +298,3 @@ func (c conn) Permit(ctx context.Context, r protocol.PermitRequest) (protocol.Pe
 }
 
 func (c conn) Goodbye(ctx context.Context) error { return c.d.Goodbye(ctx, c.name) }
-
-// memoryJournal keeps records for a test.
-type memoryJournal struct {
-	mu      sync.Mutex
-	records []journal.Record
-	states  map[string]json.RawMessage
-}
-
-func (j *memoryJournal) Append(_ context.Context, rs []journal.Record) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for i := range rs {
-		rs[i].Seq = int64(len(j.records) + 1)
-		j.records = append(j.records, rs[i])
-	}
-	return nil
-}
-
-func (j *memoryJournal) SetOutcome(_ context.Context, seq int64, o journal.Outcome) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.records[seq-1].Outcome = o
-	return nil
-}
-
-func (j *memoryJournal) List(_ context.Context, f journal.Filter) ([]journal.Record, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var out []journal.Record
-	for i := len(j.records) - 1; i >= 0 && len(out) < f.Limit; i-- {
-		out = append(out, j.records[i])
-	}
-	return out, nil
-}
-
-func (j *memoryJournal) SaveStates(_ context.Context, s map[string]json.RawMessage) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.states = s
-	return nil
-}
-
-func (j *memoryJournal) LoadStates(context.Context) (map[string]json.RawMessage, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.states, nil
-}
-
-func (j *memoryJournal) Prune(context.Context, time.Time) error { return nil }

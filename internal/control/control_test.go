@@ -15,6 +15,7 @@ import (
 	"github.com/headrace/headrace/internal/control"
 	"github.com/headrace/headrace/internal/fleet"
 	"github.com/headrace/headrace/internal/journal"
+	"github.com/headrace/headrace/internal/journal/journaltest"
 	"github.com/headrace/headrace/internal/journal/sqlite"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/scale"
@@ -80,7 +81,7 @@ func TestS55_AHungBrokerDelaysNobody(t *testing.T) {
 			return queue.Stats{}, ctx.Err()
 		})
 		a, b := &target{}, &target{n: 7}
-		l := newLoop(t, &nowhere{},
+		l := newLoop(t, &journaltest.Memory{},
 			control.Pool{Policy: policy("fine"), Queue: waiting(50), Actuator: a},
 			control.Pool{Policy: policy("hung"), Queue: hung, Actuator: b})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -115,7 +116,7 @@ func TestS55_AHungBrokerDelaysNobody(t *testing.T) {
 // What cannot be a number is unknown, and unknown is held, never zero; and the record of it can be stored.
 func TestImpossibleNumbersAreUnknown(t *testing.T) {
 	for name, v := range map[string]float64{"NaN": math.NaN(), "infinite": math.Inf(1), "negative": -3} {
-		j := &nowhere{}
+		j := &journaltest.Memory{}
 		a := &target{n: 4}
 		l := newLoop(t, j, control.Pool{Policy: policy("p"), Actuator: a, Queue: source(func(context.Context) (queue.Stats, error) {
 			now := time.Now()
@@ -125,10 +126,10 @@ func TestImpossibleNumbersAreUnknown(t *testing.T) {
 		if a.n != 4 {
 			t.Errorf("%s: the pool went from 4 to %d", name, a.n)
 		}
-		if len(j.records) != 1 {
-			t.Fatalf("%s: %d records, want 1", name, len(j.records))
+		if len(j.Records()) != 1 {
+			t.Fatalf("%s: %d records, want 1", name, len(j.Records()))
 		}
-		if _, err := json.Marshal(j.records[0]); err != nil {
+		if _, err := json.Marshal(j.Records()[0]); err != nil {
 			t.Errorf("%s: the record cannot be stored: %v", name, err)
 		}
 	}
@@ -137,7 +138,7 @@ func TestImpossibleNumbersAreUnknown(t *testing.T) {
 // An actuator that refuses is asked again; the refusal is in the record; nothing winds up meanwhile.
 func TestARefusalIsRecordedAndAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &nowhere{}
+		j := &journaltest.Memory{}
 		a := &target{refuse: errors.New("quota")}
 		l := newLoop(t, j, control.Pool{Policy: policy("p"), Queue: waiting(3), Actuator: a})
 		for range 3 {
@@ -147,7 +148,7 @@ func TestARefusalIsRecordedAndAskedAgain(t *testing.T) {
 		if len(a.asked) != 3 {
 			t.Fatalf("asked %v, want once a step", a.asked)
 		}
-		if got := j.records[0].Outcome; got.Applied || got.Error != "quota" {
+		if got := j.Records()[0].Outcome; got.Applied || got.Error != "quota" {
 			t.Errorf("outcome %+v, want the refusal", got)
 		}
 		a.refuse = nil
@@ -162,14 +163,14 @@ func TestARefusalIsRecordedAndAskedAgain(t *testing.T) {
 func TestObserveModeChangesNothing(t *testing.T) {
 	p := policy("p")
 	p.Observe = true
-	j, a := &nowhere{}, &target{}
+	j, a := &journaltest.Memory{}, &target{}
 	l := newLoop(t, j, control.Pool{Policy: p, Queue: waiting(50), Actuator: a})
 	l.Step(t.Context(), time.Now())
 	if len(a.asked) != 0 {
 		t.Errorf("the actuator was asked for %v", a.asked)
 	}
-	if len(j.records) != 1 || j.records[0].Decision.Desired == 0 {
-		t.Errorf("records %+v, want one that wants workers", j.records)
+	if len(j.Records()) != 1 || j.Records()[0].Decision.Desired == 0 {
+		t.Errorf("records %+v, want one that wants workers", j.Records())
 	}
 }
 
@@ -205,35 +206,13 @@ func TestARestartGoesOnFromTheLastSize(t *testing.T) {
 	}
 }
 
-// nowhere is a journal that keeps records for the test only.
-type nowhere struct{ records []journal.Record }
-
-func (j *nowhere) Append(_ context.Context, rs []journal.Record) error {
-	for i := range rs {
-		rs[i].Seq = int64(len(j.records) + 1)
-		j.records = append(j.records, rs[i])
-	}
-	return nil
-}
-
-func (j *nowhere) SetOutcome(_ context.Context, seq int64, o journal.Outcome) error {
-	j.records[seq-1].Outcome = o
-	return nil
-}
-func (j *nowhere) List(context.Context, journal.Filter) ([]journal.Record, error) {
-	return j.records, nil
-}
-func (j *nowhere) SaveStates(context.Context, map[string]json.RawMessage) error   { return nil }
-func (j *nowhere) LoadStates(context.Context) (map[string]json.RawMessage, error) { return nil, nil }
-func (j *nowhere) Prune(context.Context, time.Time) error                         { return nil }
-
 // BenchmarkStep decides many pools in one cycle; the sources answer from memory.
 func BenchmarkStep(b *testing.B) {
 	pools := make([]control.Pool, 1000)
 	for i := range pools {
 		pools[i] = control.Pool{Policy: policy("p" + string(rune('a'+i%26)) + time.Duration(i).String()), Queue: waiting(50), Actuator: &target{}}
 	}
-	l, err := control.New(b.Context(), pools, &nowhere{}, fleet.New(time.Minute), downstreammemory.New(nil), control.Options{})
+	l, err := control.New(b.Context(), pools, &journaltest.Memory{}, fleet.New(time.Minute), downstreammemory.New(nil), control.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
