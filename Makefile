@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 BENCH ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test quick race check vet lint tidy generate generate-check fix-check archtest bench fuzz cover clean
+.PHONY: help build demo demo-check test quick race check vet lint tidy generate generate-check fix-check archtest bench fuzz cover clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ build: ## Build bin/headrace: one static binary, no cgo
 
 demo: build ## Watch a launch day: jobs arrive, workers come and go, every decision is explained
 	$(BIN)/headrace demo
+
+demo-check: build ## The demo in half a minute: fails unless it shows what it promises
+	$(BIN)/headrace demo --duration 30s -o json
 
 test: ## All tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
