@@ -18,7 +18,7 @@ func (w *Worker) claims(ctx context.Context) {
 		w.mu.Unlock()
 	}()
 	w.pause(ctx, time.Duration(rand.Float64()*float64(w.opts.StartDelay)))
-	for failures := 0; ; {
+	for failures, hasty := 0, 0; ; {
 		var free int
 		w.await(ctx.Done(), func() bool {
 			free = w.opts.Slots - w.active
@@ -42,6 +42,12 @@ func (w *Worker) claims(ctx context.Context) {
 			w.mu.Lock()
 			w.claimed = true
 			w.mu.Unlock()
+			if len(a.Leases) > 0 || time.Since(sentAt) >= w.opts.Wait/2 {
+				hasty = 0
+				continue
+			}
+			hasty++ // an empty answer that did not wait: do not spin
+			w.pause(ctx, backoff(hasty, 10*time.Millisecond, time.Second))
 			continue
 		}
 		if ctx.Err() != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headrace/headrace/downstream"
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/queue/memory"
 	"github.com/headrace/headrace/worker"
 	"github.com/headrace/headrace/worker/protocol"
 )
@@ -515,5 +516,66 @@ func TestW25_NoSlotLeaksOnAnyExit(t *testing.T) {
 		if drift, err := r.q.Drift(context.Background()); err != nil || len(drift) > 0 {
 			t.Errorf("drift: got %v, %v, want none", drift, err)
 		}
+	})
+}
+
+// hasty answers claims with nothing, at once.
+type hasty struct {
+	worker.Conn
+	calls atomic.Int32
+}
+
+func (h *hasty) Claim(context.Context, protocol.ClaimRequest) (protocol.ClaimAnswer, error) {
+	h.calls.Add(1)
+	return protocol.ClaimAnswer{Order: protocol.Run}, nil
+}
+
+func TestClaimsThatDoNotWaitAreNotASpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{})
+		h := &hasty{Conn: r.conn()}
+		w := start(t, h, work(0), worker.Options{})
+		time.Sleep(time.Minute)
+		if got := h.calls.Load(); got < 50 || got > 150 {
+			t.Errorf("got %d claims in a minute, want about one a second", got)
+		}
+		w.endCleanly()
+	})
+}
+
+// revoking is a queue whose broker takes jobs away on its own.
+type revoking struct {
+	*memory.Queue
+	lost chan struct{}
+}
+
+func (q *revoking) Receive(ctx context.Context, r queue.Request) ([]queue.Lease, error) {
+	ls, err := q.Queue.Receive(ctx, r)
+	for i := range ls {
+		ls[i].Lost = q.lost
+	}
+	return ls, err
+}
+
+func TestJobThatTheBrokerTakesAwayIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{Lease: 9 * time.Second})
+		r.publish("a")
+		q := &revoking{r.q, make(chan struct{})}
+		causes := make(chan error, 1)
+		w := start(t, worker.Local(q, worker.LocalOptions{}), func(ctx context.Context, _ *worker.Job) ([]byte, error) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return nil, nil
+		}, worker.Options{Slots: 1})
+		time.Sleep(time.Second)
+		close(q.lost)
+		began := time.Now()
+		if cause := <-causes; !errors.Is(cause, worker.ErrLeaseLost) || time.Since(began) > 3*time.Second {
+			t.Errorf("got %v after %v, want ErrLeaseLost with the next heartbeat", cause, time.Since(began))
+		}
+		w.Stop()
+		<-w.done
+		w.drain()
 	})
 }

@@ -21,7 +21,7 @@ func playRole() {
 		fmt.Println(err)
 		os.Exit(2)
 	}
-	h := map[string]worker.Handler{"effects": effects, "sleep": sleeper}[os.Args[2]]
+	h := map[string]worker.Handler{"effects": effects, "sleep": sleeper, "spin": spinner}[os.Args[2]]
 	w := worker.New(env.Dial(), h, worker.Options{Grace: env.Grace, StartDelay: 1})
 	if err := w.RunUntilSignal(context.Background()); err != nil {
 		fmt.Println("run:", err)
@@ -52,4 +52,16 @@ func sleeper(ctx context.Context, job *worker.Job) ([]byte, error) {
 	}
 	fmt.Println("running")
 	return work(d)(ctx, job)
+}
+
+// spinner keeps a processor busy for the duration in its payload.
+func spinner(_ context.Context, job *worker.Job) ([]byte, error) {
+	d, err := time.ParseDuration(string(job.Payload))
+	if err != nil {
+		return nil, worker.Permanent(err)
+	}
+	n := 0
+	for began := time.Now(); time.Since(began) < d; n++ {
+	}
+	return fmt.Appendf(nil, "spun: %v", n > 0), nil
 }

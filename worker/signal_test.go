@@ -133,3 +133,15 @@ func TestSIGTERMFinishesWhatRunsAndASecondStops(t *testing.T) {
 		})
 	}
 }
+
+// TestW15_BusyHandlerDoesNotStarveTheHeartbeat: a handler that never yields the only processor keeps its lease.
+func TestW15_BusyHandlerDoesNotStarveTheHeartbeat(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "1")
+	r := newRig(t, queue.Policy{Lease: 500 * time.Millisecond})
+	s := serve(t, r.q)
+	id := r.publish("2s")[0]
+	spawn(t, s, "spin", "w")
+	if rec := r.await(id); rec.Attempts != 1 || string(rec.Result) != "spun: true" {
+		t.Errorf("got %q after %d attempts, want it done in one", rec.Result, rec.Attempts)
+	}
+}
