@@ -26,3 +26,11 @@ func TestConformanceInVirtualTime(t *testing.T) {
 func TestConformanceInRealTime(t *testing.T) {
 	queuetest.Run(t, queuetest.Config{Open: open})
 }
+
+func TestStress(t *testing.T) {
+	c := queuetest.StressConfig{Jobs: 20_000}
+	if testing.Short() {
+		c.Jobs = 5_000
+	}
+	queuetest.Stress(t, open(t, c.StressPolicy()), c)
+}

@@ -26,6 +26,9 @@ const batchSize = 2000
 // idleCheckpoint is how long the writer rests before it moves the log into the database and empties it.
 const idleCheckpoint = 2 * time.Second
 
+// busyTimeout, in milliseconds, only matters when another program, such as a backup, opens the file.
+const busyTimeout = "5000"
+
 // retryDue is how long due work rests after it failed.
 const retryDue = time.Second
 
@@ -218,9 +221,11 @@ func (db *DB) try(ops []*op, tick bool) (wrote bool, err error) {
 	return wrote, nil
 }
 
-// checkpoint empties the log while nothing else is to do. A reader in its way only makes it incomplete.
+// checkpoint empties the log while nothing else is to do. It does not wait for a reader that is in its way, because
+// callers would wait with it: the checkpoint is then incomplete, and the next one does the rest.
 func (db *DB) checkpoint() {
-	if _, err := db.w.conn.ExecContext(background, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+	_, err := db.w.conn.ExecContext(background, "PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = "+busyTimeout)
+	if err != nil {
 		db.log.Warn("checkpoint of the queue file failed", "file", db.path, "error", err)
 	}
 }

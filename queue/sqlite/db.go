@@ -115,7 +115,7 @@ func (db *DB) open(ctx context.Context, abs string, readers int) (err error) {
 	}
 	dsn := func(pragmas ...string) string {
 		u := url.URL{Scheme: "file", Path: filepath.ToSlash(abs)}
-		u.RawQuery = url.Values{"_pragma": append(pragmas, "busy_timeout(5000)", "temp_store(memory)")}.Encode()
+		u.RawQuery = url.Values{"_pragma": append(pragmas, "busy_timeout("+busyTimeout+")", "temp_store(memory)")}.Encode()
 		return u.String()
 	}
 	if db.pool, err = sql.Open("sqlite", dsn("journal_mode(wal)", "synchronous(full)", "foreign_keys(off)",
@@ -285,6 +285,11 @@ func (db *DB) release() error {
 	var errs []error
 	if db.readers != nil {
 		errs = append(errs, db.readers.Close())
+	}
+	for _, st := range db.w.prepared { // or SQLite would keep the file, and its log, open
+		if st != nil {
+			errs = append(errs, st.Close())
+		}
 	}
 	if db.w.conn != nil {
 		errs = append(errs, db.w.conn.Close())

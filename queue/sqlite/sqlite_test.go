@@ -11,7 +11,6 @@ import (
 
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/queue/queuetest"
-	"github.com/headrace/headrace/queue/sqlite"
 )
 
 func TestMain(m *testing.M) {
@@ -67,6 +66,10 @@ func TestConformanceInVirtualTime(t *testing.T) {
 	queuetest.Run(t, queuetest.Config{Open: harness, Virtual: true})
 }
 
-var _ = sqlite.Options{}
-
-func child() func() int { return nil }
+func TestStress(t *testing.T) {
+	c := queuetest.StressConfig{Jobs: 20_000}
+	if testing.Short() {
+		c.Jobs = 5_000
+	}
+	queuetest.Stress(t, harness(t, c.StressPolicy()), c)
+}
