@@ -48,7 +48,7 @@ func rateCeiling(p Policy, in inputs, u Use, l Limit) (Ceiling, bool) {
 	if units == 0 || in.s == 0 || !l.readable() {
 		return Ceiling{}, false
 	}
-	rate := sane(l.PerSecond) / units
+	rate := min(sane(l.PerSecond)/units, 1e15)
 	x := RateCeiling(l.PerSecond, units, in.s, p.Concurrency)
 	n := floor(x)
 	if u.Permits {

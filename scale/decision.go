@@ -67,9 +67,10 @@ type Step struct {
 
 // Drain is the outlook for the backlog.
 type Drain struct {
-	// State is "empty", "clears", "stalled" (nothing completes) or "grows".
+	// State is "empty", "clears", "stalled" (nothing completes), "grows" or "unknown".
 	State string `json:"state"`
-	// Seconds until the backlog is gone at the present net rate, with a range of one standard error either way. Set when State is "clears".
+	// Seconds until the backlog is gone at the present net rate, with a range of one standard error either way.
+	// Set when State is "clears"; a High of 0 then means that it may not clear at all.
 	Seconds float64 `json:"seconds,omitempty"`
 	Low     float64 `json:"low,omitempty"`
 	High    float64 `json:"high,omitempty"`

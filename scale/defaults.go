@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -58,7 +59,19 @@ func (p Policy) normal() Policy {
 	if !(p.Utilisation > 0 && p.Utilisation <= 1) {
 		p.Utilisation = 0
 	}
+	p.Damping.Up, p.Damping.Down = usableRates(p.Damping.Up), usableRates(p.Damping.Down)
 	return p
+}
+
+// usableRates leaves out what Validate refuses.
+func usableRates(rates []Rate) []Rate {
+	bad := func(r Rate) bool {
+		return r.Per <= 0 || r.Replicas < 0 || !usable(r.Percent) || r.Replicas == 0 && r.Percent == 0
+	}
+	if !slices.ContainsFunc(rates, bad) {
+		return rates
+	}
+	return slices.DeleteFunc(slices.Clone(rates), bad)
 }
 
 // Validate reports everything that is wrong with the policy, each problem on a line that starts with the field.

@@ -23,9 +23,9 @@ func outlook(p Policy, in inputs, o Observation, d Decision) (Drain, []Help) {
 		dr.State = "grows"
 	default:
 		dr.State = "clears"
-		dr.Seconds, dr.Low = in.q/dr.Net, in.q/(dr.Net+sigma)
+		dr.Seconds, dr.Low = min(in.q/dr.Net, 1e15), min(in.q/(dr.Net+sigma), 1e15)
 		if dr.Net > sigma {
-			dr.High = in.q / (dr.Net - sigma)
+			dr.High = min(in.q/(dr.Net-sigma), 1e15)
 		}
 	}
 	var helps []Help
@@ -56,7 +56,7 @@ func (in inputs) clears(n int) float64 {
 	if net <= 0 || in.q == 0 {
 		return 0
 	}
-	return in.q / net
+	return min(in.q/net, 1e15)
 }
 
 // raise computes what lifting the binding ceiling would give, up to the next ceiling.
