@@ -16,9 +16,10 @@ func newConfigCmd(c *cli) *cobra.Command {
 
 func newConfigCheckCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:   "check [PATH]",
-		Short: "Report every problem at once; exit code 3 when there are errors",
-		Args:  cobra.MaximumNArgs(1),
+		Use:     "check [PATH]",
+		Short:   "Report every problem at once; exit code 3 when there are errors",
+		Example: "  headrace config check\n  headrace config check shop.yaml -o json",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path := c.configPath(args)
 			cfg, problems := config.Load(path, c.env)
@@ -61,9 +62,10 @@ func (c *cli) printProblems(problems config.Problems) error {
 
 func newConfigShowCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show [PATH]",
-		Short: "Print all that holds, with the origin of every value and secrets hidden",
-		Args:  cobra.MaximumNArgs(1),
+		Use:     "show [PATH]",
+		Short:   "Print all that holds, with the origin of every value and secrets hidden",
+		Example: "  headrace config show",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			cfg, err := c.load(c.configPath(args))
 			if err != nil {
@@ -93,9 +95,10 @@ func newConfigShowCmd(c *cli) *cobra.Command {
 
 func newConfigSchemaCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of the configuration, for editors",
-		Args:  cobra.NoArgs,
+		Use:     "schema",
+		Short:   "Print the JSON Schema of the configuration, for editors",
+		Example: "  headrace config schema > headrace.schema.json",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := c.stdout.Write(config.Schema())
 			return err

@@ -15,9 +15,10 @@ import (
 func newInitCmd(c *cli) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "init [FILE]",
-		Short: "Write a first configuration file, commented and good to run; - writes to stdout",
-		Args:  cobra.MaximumNArgs(1),
+		Use:     "init [FILE]",
+		Short:   "Write a first configuration file, commented and good to run; - writes to stdout",
+		Example: "  headrace init\n  headrace init - > shop.yaml",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path := c.configPath(args)
 			var text bytes.Buffer

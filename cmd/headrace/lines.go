@@ -48,7 +48,7 @@ func (r lineReader) read(in io.Reader, each func(j *jobLine, b *badLine, offset 
 		offset += size
 		if text := bytes.TrimSpace(line); len(text) > 0 || size > maxLine {
 			job, why := r.job(n, text, size)
-			more := true
+			var more bool
 			if why != "" {
 				more = each(nil, &badLine{n, why}, offset)
 			} else {
@@ -108,6 +108,12 @@ func (r lineReader) job(n int, text []byte, size int64) (j jobLine, why string) 
 		return j, "payload is missing"
 	case len(in.Payload) > queue.MaxPayload:
 		return j, fmt.Sprintf("the payload has %d KiB, more than %d: put large data elsewhere and its address in the job", len(in.Payload)>>10, queue.MaxPayload>>10)
+	case in.Priority < 0 || in.Priority > 9:
+		return j, fmt.Sprintf("priority %d: it must be between 0 and 9", in.Priority)
+	case len(in.Key) > 512:
+		return j, "the key is longer than 512 bytes"
+	case len(in.Tenant) > 128:
+		return j, "the tenant is longer than 128 bytes"
 	case in.Pool == "" && r.pool == "":
 		return j, "names no pool, and --pool is not given"
 	}

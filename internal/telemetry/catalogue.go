@@ -23,6 +23,8 @@ type Metric struct {
 	Help   string
 }
 
+//go:generate go test -run TestReferenceIsUpToDate -update .
+
 // id is a metric's place in the catalogue, which is also its place in the reference.
 type id int
 
