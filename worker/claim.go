@@ -23,10 +23,10 @@ func (w *Worker) claims(ctx context.Context) {
 		w.await(ctx.Done(), func() bool {
 			free = w.opts.Slots - w.active
 			// Results that cannot be delivered hold claiming back: more work would only add to them.
-			return w.phase != running || (free > 0 && len(w.outbox) <= w.opts.Slots)
+			return w.draining || (free > 0 && len(w.outbox) <= w.opts.Slots)
 		})
 		w.mu.Lock()
-		stop := w.phase != running
+		stop := w.draining
 		w.mu.Unlock()
 		if stop || ctx.Err() != nil {
 			return
@@ -67,7 +67,7 @@ func (w *Worker) claims(ctx context.Context) {
 func (w *Worker) pause(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	w.await(ctx.Done(), func() bool { return w.phase != running })
+	w.await(ctx.Done(), func() bool { return w.draining })
 }
 
 // refused records err when it says that this worker may never claim. After a first claim that worked, a refusal is

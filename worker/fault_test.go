@@ -208,9 +208,12 @@ func TestW16_JobIsTakenFromAHandlerThatHangs(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, policy)
 			id := r.publish("a")[0]
-			var leaked atomic.Int32
+			var leaked, busy atomic.Int32
 			hang := make(chan struct{})
-			w := start(t, &watching{r.conn(), func(h protocol.HeartbeatRequest) { leaked.Store(int32(h.Leaked)) }},
+			w := start(t, &watching{r.conn(), func(h protocol.HeartbeatRequest) {
+				leaked.Store(int32(h.Leaked))
+				busy.Store(int32(h.Totals.BusySeconds))
+			}},
 				func(context.Context, *worker.Job) ([]byte, error) { <-hang; return nil, nil }, worker.Options{Slots: 2})
 			time.Sleep(30 * time.Second)
 			rec := r.state(id, queue.Delayed)
@@ -219,6 +222,9 @@ func TestW16_JobIsTakenFromAHandlerThatHangs(t *testing.T) {
 			}
 			if leaked.Load() != 1 {
 				t.Errorf("leaked slots reported: got %d, want 1", leaked.Load())
+			}
+			if busy.Load() != 19 {
+				t.Errorf("busy seconds: got %d, want the 19 until it was taken away", busy.Load())
 			}
 			// The other slot goes on working.
 			other := r.publish("b")[0]

@@ -12,7 +12,7 @@ func (w *Worker) heartbeats(ctx context.Context) {
 	lastAt, failures, told := time.Now(), 0, false
 	for {
 		w.mu.Lock()
-		every, changed, leaving := w.interval(), w.changed, w.phase != running
+		every, changed, leaving := w.interval(), w.changed, w.draining
 		w.mu.Unlock()
 		pause := jitter(every) - time.Since(lastAt)
 		if failures > 0 {
@@ -80,7 +80,7 @@ func (w *Worker) report() protocol.HeartbeatRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := protocol.HeartbeatRequest{
-		Pool: w.conn.Pool(), Slots: w.opts.Slots, Busy: w.active, Leaked: w.leaked, Draining: w.phase != running,
+		Pool: w.conn.Pool(), Slots: w.opts.Slots, Busy: w.active, Leaked: w.leaked, Draining: w.draining,
 		Incarnation: w.incarnation, Totals: w.totals, Leases: make([]protocol.LeaseRef, 0, len(w.held)),
 	}
 	for k := range w.held {

@@ -21,8 +21,9 @@ import (
 // All instants are this process's monotonic clock, counted from before the request that gave or extended the lease
 // was sent, so the lease never ends here later than at the queue.
 type held struct {
-	lease protocol.Lease
-	job   *Job
+	lease   protocol.Lease
+	job     *Job
+	beganAt time.Time // when its handler was called
 
 	endsAt   time.Time // zero: the lease has no end of its own
 	abortAt  time.Time // a little before lease.max; zero: no maximum
@@ -47,6 +48,12 @@ func (h *held) lost() bool { return h.cause == ErrLeaseLost }
 
 // expired reports whether the lease has surely ended.
 func (h *held) expired(now time.Time) bool { return !h.endsAt.IsZero() && !now.Before(h.endsAt) }
+
+// busy is how long the handler has worked: the time it waited for permits is not work.
+func (h *held) busy(now time.Time) time.Duration {
+	_, _, waited := h.job.permits()
+	return max(0, now.Sub(h.beganAt)-waited)
+}
 
 // leakAfter is how long a handler may take to notice that its context is cancelled before its slot counts as leaked.
 const leakAfter = 5 * time.Second
@@ -104,7 +111,7 @@ func (w *Worker) check(h *held) {
 		w.log.Warn("handler ignores its cancelled context: slot leaked", "job", h.job.ID, "cause", h.cause)
 		if h.cause == ErrLeaseMax {
 			w.deliver(h, w.settlement(h, protocol.Settlement{Action: "nack", Error: ErrLeaseMax.Error() +
-				"; its handler ignored the cancellation"}), 0)
+				"; its handler ignored the cancellation"}), h.busy(now))
 		}
 		w.notify()
 	}

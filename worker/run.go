@@ -22,12 +22,13 @@ func (w *Worker) accept(ctx context.Context, l protocol.Lease, sentAt time.Time)
 		return
 	}
 	w.held[h.key()] = h
-	if w.phase != running || w.active >= w.opts.Slots || h.expired(time.Now()) {
+	if w.draining || w.active >= w.opts.Slots || h.expired(time.Now()) {
 		h.returned = true
 		w.deliver(h, w.unstarted(h), 0)
 		return
 	}
 	w.active++
+	h.beganAt = time.Now()
 	ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	w.check(h)
 	w.notify()
@@ -36,10 +37,8 @@ func (w *Worker) accept(ctx context.Context, l protocol.Lease, sentAt time.Time)
 }
 
 func (w *Worker) run(ctx context.Context, h *held) {
-	began := time.Now()
 	result, err := call(ctx, w.handler, h.job)
-	_, _, waited := h.job.permits()
-	w.finish(h, result, err, max(0, time.Since(began)-waited))
+	w.finish(h, result, err, h.busy(time.Now()))
 }
 
 // call runs the handler and turns a panic into an error.

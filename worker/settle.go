@@ -108,7 +108,6 @@ func (w *Worker) settled(batch []*delivery, answers []protocol.Settled, err erro
 			gone[d] = true
 		case d.pointless(now):
 			w.log.Error("settlement not delivered before the lease ended", "job", d.h.job.ID, "action", d.s.Action, "error", a.Error)
-			w.dropped++
 			gone[d] = true
 		default:
 			d.tries++

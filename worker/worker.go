@@ -54,14 +54,6 @@ func (o Options) withDefaults() Options {
 // margin is the part of the grace kept for giving back what did not finish.
 func (o Options) margin() time.Duration { return min(o.Grace/4, 2*time.Second) }
 
-type phase int
-
-const (
-	running   phase = iota // claims, runs, extends, settles
-	draining               // claims nothing more
-	releasing              // and handlers were told to stop
-)
-
 // Worker claims jobs for its free slots, runs a [Handler] on each, keeps their leases and settles them.
 // Make it with [New] and call [Worker.Run] once.
 type Worker struct {
@@ -72,7 +64,7 @@ type Worker struct {
 	incarnation string
 
 	mu       sync.Mutex
-	phase    phase
+	draining bool           // claims nothing more
 	order    protocol.Order // the strongest that came
 	stopped  bool           // Stop was called
 	claiming bool
@@ -82,7 +74,6 @@ type Worker struct {
 	active   int                // handlers that have not returned
 	leaked   int                // of them, those that ignore their cancelled context
 	outbox   []*delivery        // settlements not delivered yet
-	dropped  int                // settlements that could not be delivered while it mattered
 	totals   protocol.Totals
 	changed  chan struct{} // closed and replaced when any of the above changes
 }
@@ -160,14 +151,14 @@ func (w *Worker) untilDrain(ctx context.Context) (why error) {
 			why = ErrWedged
 		}
 		if why != nil {
-			w.phase = draining
+			w.draining = true
 			w.notify()
 		}
 		return why != nil
 	})
 	if why == nil {
 		w.mu.Lock()
-		w.phase, why = draining, errDone
+		w.draining, why = true, errDone
 		w.notify()
 		w.mu.Unlock()
 	}
@@ -197,7 +188,6 @@ func (w *Worker) drain(ctx context.Context, endClaims context.CancelFunc) error 
 	until(func() bool { return idle() || w.stopped || w.order == protocol.Stop })
 
 	w.mu.Lock()
-	w.phase = releasing
 	for _, h := range w.held {
 		w.abort(h, ErrStopping)
 	}
