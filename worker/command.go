@@ -41,7 +41,8 @@ type CommandOptions struct {
 // HEADRACE_JOB_ID, HEADRACE_ATTEMPT and HEADRACE_POOL are in its environment. Exit codes: see [ExitDead]. Output
 // beyond the limit makes a job that exits 0 dead. A program that does not read its input is fine.
 //
-// When the context ends the group gets SIGTERM, then SIGKILL. What the program leaves running in its group is killed
+// When the context ends the group gets SIGTERM, then SIGKILL, and the job is not taken for done even if the program then
+// exits 0. What the program leaves running in its group is killed
 // when it exits, and on Linux the program is killed when this process dies. A program that cannot be started is the
 // worker's fault, not the job's: the job is released for 5 s.
 func Command(argv []string, opts CommandOptions) Handler {
@@ -76,16 +77,16 @@ func runCommand(ctx context.Context, job *Job, argv []string, opts CommandOption
 	}
 	sig, signalled := killedBy(state)
 	switch code := state.ExitCode(); {
-	case code == 0 && out.over:
-		return nil, Permanent(fmt.Errorf("%s wrote more than the %d bytes a result may have", argv[0], queue.MaxPayload))
-	case code == 0:
-		return out.buf.Bytes(), nil
 	case code == ExitDead:
 		return nil, Permanent(lines.explain(argv[0], "exit status 65"))
 	case code == ExitRelease:
 		return nil, ErrRelease
-	case killed: // however it ended, we ended it
+	case killed: // however it ended, we ended it: many programs exit 0 when they are asked to stop
 		return nil, fmt.Errorf("%s stopped: %w", argv[0], context.Cause(ctx))
+	case code == 0 && out.over:
+		return nil, Permanent(fmt.Errorf("%s wrote more than the %d bytes a result may have", argv[0], queue.MaxPayload))
+	case code == 0:
+		return out.buf.Bytes(), nil
 	case signalled:
 		return nil, Crashed(lines.explain(argv[0], "killed by "+sig))
 	default:

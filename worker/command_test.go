@@ -69,8 +69,9 @@ func TestCommandThatCannotStartReleases(t *testing.T) {
 
 func TestCommandIsStoppedWithItsContext(t *testing.T) {
 	for name, script := range map[string]string{
-		"obeys SIGTERM":   "sleep 60",
-		"ignores SIGTERM": `trap "" TERM; sleep 60 & wait; sleep 60`,
+		"obeys SIGTERM":              "sleep 60",
+		"exits 0 on SIGTERM, undone": `trap "exit 0" TERM; sleep 60 & wait`,
+		"ignores SIGTERM":            `trap "" TERM; sleep 60 & wait; sleep 60`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
