@@ -42,9 +42,9 @@ type CommandOptions struct {
 // beyond the limit makes a job that exits 0 dead. A program that does not read its input is fine.
 //
 // When the context ends the group gets SIGTERM, then SIGKILL, and the job is not taken for done even if the program then
-// exits 0. What the program leaves running in its group is killed
-// when it exits, and on Linux the program is killed when this process dies. A program that cannot be started is the
-// worker's fault, not the job's: the job is released for 5 s.
+// exits 0. What the program leaves running in its group is killed when it exits, and on Linux the program is killed
+// when this process dies. A program that cannot be started is the worker's fault, not the job's: the job is released
+// for 5 s.
 func Command(argv []string, opts CommandOptions) Handler {
 	if opts.Stderr == nil {
 		opts.Stderr = os.Stderr

@@ -317,9 +317,9 @@ func TestWorkerThatIgnoresSIGTERMIsKilledAfterItsGrace(t *testing.T) {
 	}
 }
 
-// TestS2_IdleWorkersGoFirst: in 100 seeded choices of who is busy, scale-in takes the idle ones, all of them and only
-// them. The choice itself is what is tested, so one set of processes serves for all seeds at a size that is quick.
-func TestS2_IdleWorkersGoFirst(t *testing.T) {
+// TestS2_IdleProcessesGoFirst: the idle ones go, all of them and only them, whoever is busy. The choice alone is
+// tested over many more seeds in TestS2_IdleWorkersGoFirst.
+func TestS2_IdleProcessesGoFirst(t *testing.T) {
 	a := open(t, process.Options{Argv: tidy()})
 	for seed := range 5 {
 		scale(t, a, 8)
