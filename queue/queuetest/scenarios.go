@@ -109,6 +109,8 @@ func w17ExpiryCountedOnce(k *kit) {
 	}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(stop)
 	for i := range 5 {
 		wg.Go(func() {
 			for {
@@ -126,8 +128,6 @@ func w17ExpiryCountedOnce(k *kit) {
 	}
 	k.eventually(10, "all expired", func() bool { return k.stats().InFlight.Value == 0 })
 	k.sleep(2)
-	close(stop)
-	wg.Wait()
 	if s := k.stats(); s.Totals["lost"] != jobs || s.Attempts.Value != jobs || s.Backlog.Value != jobs || s.Totals["crashed"] != 0 {
 		k.Fatalf("stats are %+v", s)
 	}

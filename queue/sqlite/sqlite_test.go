@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -59,7 +60,7 @@ func copyFile(t testing.TB, from, to string) string {
 }
 
 func TestConformanceInRealTime(t *testing.T) {
-	queuetest.Run(t, queuetest.Config{Open: harness})
+	queuetest.Run(t, queuetest.Config{Open: harness, Unit: 80 * time.Millisecond, Slack: 300 * time.Millisecond}) // a flush may take long
 }
 
 func TestConformanceInVirtualTime(t *testing.T) {
