@@ -106,7 +106,7 @@ func TestS9_RestartOfTheControlPlaneStopsNobody(t *testing.T) {
 	policy := scale.Policy{Min: 0, Max: 20, Objective: scale.Objective{OldestAge: 30 * time.Second}}
 	inWorld(t, policy, queue.Policy{}, time.Second, sleepFor(3*time.Minute), func(w *world) {
 		w.publish(20)
-		w.steps(30*time.Second, nil)
+		w.steps(time.Minute, nil)
 		if got := w.loop.Latest()[0].Observation.InFlight.Value; got != 20 {
 			t.Fatalf("%v jobs run, want 20", got)
 		}

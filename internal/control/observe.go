@@ -87,6 +87,9 @@ func (l *Loop) observePool(ctx context.Context, p *pool, now time.Time, deadline
 			o.Unread = "backlog: " + stats.Backlog.Unknown
 		}
 		sample.Arrivals, sample.Completions, sample.Epoch = known(stats.Arrivals), o.Completions, stats.Epoch
+		if stats.InFlight.Value > 0 {
+			sample.Running = known(stats.OldestLease)
+		}
 	}
 
 	members := l.fleet.Pool(p.Policy.Pool)

@@ -155,6 +155,10 @@ func Update(s State, p Prior, x Sample) (State, scale.Estimates) {
 	}
 	e.Completion = s.Completion.rate(1)
 	e.ServiceTime, e.ServiceCV2 = s.serviceTime(p)
+	if s.Learned < priorRuns && x.Running.Known() {
+		// Ended runs are few, and the short ones end first: a pool of hour-long jobs must not wait an hour to learn it.
+		e.ServiceTime = max(e.ServiceTime, x.Running.Value)
+	}
 	e.ServiceCount = s.Service.Runs
 	e.ColdStart, e.ColdStarts = s.coldStart(p)
 	e.Rejected = s.Rejected

@@ -345,3 +345,24 @@ func BenchmarkUpdate(b *testing.B) {
 		f.state, f.last = Update(f.state, f.prior, x)
 	}
 }
+
+// Before runs have ended, what runs is evidence: a job that has run for five minutes is not a short one.
+func TestWhatRunsBoundsAnUnlearnedServiceTime(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	sample := func(runs, busy, running float64) Sample {
+		at = at.Add(time.Second)
+		return Sample{At: at, Attempts: scale.Read(runs, at), BusySeconds: scale.Read(busy, at), BusySquares: scale.Read(busy, at), Running: scale.Read(running, at)}
+	}
+	s, e := Update(State{}, Prior{}, sample(0, 0, 0))
+	if e.ServiceTime != 0 {
+		t.Errorf("nothing runs: S is %v, want 0: unknown", e.ServiceTime)
+	}
+	s, e = Update(s, Prior{ServiceTime: time.Second}, sample(0, 0, 300))
+	if e.ServiceTime != 300 {
+		t.Errorf("a job has run for 300 s: S is %v, want 300 in spite of the prior", e.ServiceTime)
+	}
+	_, e = Update(s, Prior{}, sample(100, 200, 300))
+	if e.ServiceTime != 2 {
+		t.Errorf("a hundred runs of 2 s have ended: S is %v, want 2 whatever still runs", e.ServiceTime)
+	}
+}
