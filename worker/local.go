@@ -184,7 +184,7 @@ func reports(it protocol.Settlement) (begun []downstream.Report, unused []downst
 		}
 		begun = append(begun, r)
 	}
-	if len(it.Outcomes) == 0 && it.Action == string(queue.Release) && it.Usage != nil {
+	if it.Unbegun() {
 		for d, units := range it.Permits {
 			unused = append(unused, downstream.Ask{Downstream: d, Units: units, Max: 1})
 		}

@@ -103,7 +103,7 @@ func TestS5_InFlightCounts(t *testing.T) {
 
 // TestS9_RestartOfTheControlPlaneStopsNobody: the control plane dies with 20 busy workers and comes back after a minute.
 func TestS9_RestartOfTheControlPlaneStopsNobody(t *testing.T) {
-	policy := scale.Policy{Min: 0, Max: 20, Objective: scale.Objective{OldestAge: 30 * time.Second}}
+	policy := scale.Policy{Min: 0, Max: 20, ServiceTime: 3 * time.Minute, Objective: scale.Objective{OldestAge: 30 * time.Second}}
 	inWorld(t, policy, queue.Policy{}, time.Second, sleepFor(3*time.Minute), func(w *world) {
 		w.publish(20)
 		w.steps(time.Minute, nil)

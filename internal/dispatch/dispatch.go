@@ -272,6 +272,7 @@ func (d *Dispatcher) Settle(ctx context.Context, r protocol.SettleRequest) (prot
 	}
 	answer := protocol.SettleAnswer{Items: make([]protocol.Settled, len(batch))}
 	var reports []downstream.Report
+	var unused []downstream.Ask
 	var ended []string
 	for i, err := range p.Queue.Settle(ctx, batch) {
 		it := r.Items[i]
@@ -285,6 +286,9 @@ func (d *Dispatcher) Settle(ctx context.Context, r protocol.SettleRequest) (prot
 		if s.State != protocol.SettledErr {
 			ended = append(ended, it.Lease)
 			reports = append(reports, reportsOf(it)...)
+			if it.Unbegun() {
+				unused = append(unused, asksOf(it.Permits)...)
+			}
 		}
 		answer.Items[i] = s
 	}
@@ -293,6 +297,9 @@ func (d *Dispatcher) Settle(ctx context.Context, r protocol.SettleRequest) (prot
 	}
 	if len(reports) > 0 {
 		d.store.Report(ctx, reports) //nolint:errcheck // the job is settled; a store that is away learns from the next one
+	}
+	if len(unused) > 0 {
+		d.store.Return(ctx, unused, 1) //nolint:errcheck // units that are not returned are only unused
 	}
 	return answer, nil
 }
@@ -384,6 +391,14 @@ func span(s protocol.Seconds) time.Duration {
 		return 0
 	}
 	return min(s, 366*24*3600).Duration()
+}
+
+func asksOf(permits map[string]map[string]float64) []downstream.Ask {
+	var out []downstream.Ask
+	for name, units := range permits {
+		out = append(out, downstream.Ask{Downstream: name, Units: units, Max: 1})
+	}
+	return out
 }
 
 func permitsOf(asks []downstream.Ask) map[string]map[string]float64 {

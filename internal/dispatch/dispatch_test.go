@@ -175,6 +175,21 @@ func TestThrottledPausesTheFleet(t *testing.T) {
 	})
 }
 
+// A job that is given back before it was begun gives its permits back too.
+func TestUnbegunJobsReturnTheirPermits(t *testing.T) {
+	atDesk(t, true, func(d *desk) {
+		time.Sleep(500 * time.Millisecond)
+		d.publish(1)
+		l := d.claim("w", 1, 0).Leases[0]
+		d.settle("w", l, "release", func(it *protocol.Settlement) {
+			it.Usage = map[string]map[string]float64{"api": {"tokens": 0}}
+		})
+		if got := d.available(); got != 50 {
+			t.Errorf("%v tokens left, want the 50 from before", got)
+		}
+	})
+}
+
 // TestW6_AClaimThatEndsLosesNoJob: the caller goes away in the moment a job arrives, a thousand times. The job is handed
 // out or still there, never stuck with nobody.
 func TestW6_AClaimThatEndsLosesNoJob(t *testing.T) {

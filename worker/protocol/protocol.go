@@ -138,6 +138,11 @@ type Settlement struct {
 	Permits map[string]map[string]float64 `json:"permits,omitempty"`
 }
 
+// Unbegun reports whether the job was given back before anything was asked of a downstream: its permits are unused.
+func (s Settlement) Unbegun() bool {
+	return s.Action == "release" && s.Usage != nil && len(s.Outcomes) == 0
+}
+
 // SettleAnswer has one entry an item, in order.
 type SettleAnswer struct {
 	Items []Settled `json:"items"`
