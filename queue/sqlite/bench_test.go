@@ -42,7 +42,10 @@ func publishN(t testing.TB, q *sqlite.Queue, n int) {
 	}
 }
 
-// BenchmarkPublish publishes one job a call, durably, from 1 and from 64 callers at a time.
+// BenchmarkPublish publishes one job a call, durably, from 1 and from 64 callers at a time. Compare the two in one run,
+// because the disk's speed of the moment decides both:
+//
+//	go test ./queue/sqlite -run '^$' -bench Publish
 func BenchmarkPublish(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
@@ -69,7 +72,7 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// BenchmarkClaimStanding claims one job and gives it back, with few and with many jobs standing.
+// BenchmarkClaimStanding claims ten jobs, and gives them back untimed, with few and with many jobs standing.
 func BenchmarkClaimStanding(b *testing.B) {
 	for _, standing := range []int{1_000, 200_000} {
 		b.Run(fmt.Sprintf("standing=%d", standing), func(b *testing.B) {
