@@ -2,6 +2,7 @@ package scale
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -102,28 +103,29 @@ func (d Decision) lead() []string {
 
 // Text renders the explanation for a terminal, without colour. The marked step is the one that decided.
 func (e Explanation) Text() string {
-	out := e.Question + "  " + e.Verdict + "\n"
+	var out strings.Builder
+	out.WriteString(e.Question + "  " + e.Verdict + "\n")
 	if len(e.Lead) > 0 {
-		out += " "
+		out.WriteString(" ")
 		for _, s := range e.Lead {
-			out += " " + s
+			out.WriteString(" " + s)
 		}
-		out += "\n"
+		out.WriteString("\n")
 	}
-	out += "\n"
+	out.WriteString("\n")
 	step, limit := len("STEP"), len("LIMIT")
 	for _, r := range e.Rows {
 		step, limit = max(step, width(r.mark())), max(limit, width(r.Limit))
 	}
-	out += line("  %-*s  %-*s  %6s  %s", step, "STEP", limit, "LIMIT", "RESULT", "EVIDENCE")
+	out.WriteString(line("  %-*s  %-*s  %6s  %s", step, "STEP", limit, "LIMIT", "RESULT", "EVIDENCE"))
 	for _, r := range e.Rows {
-		out += line("  %-*s  %-*s  %6d  %s", step, r.mark(), limit, r.Limit, r.Result, r.Evidence)
+		out.WriteString(line("  %-*s  %-*s  %6d  %s", step, r.mark(), limit, r.Limit, r.Result, r.Evidence))
 	}
 	notes := list("ruled out", e.RuledOut, " · ") + list("helps", e.Helps, "\n              ") + list("look at", e.Alarms, "\n              ")
 	if notes != "" {
-		out += "\n" + notes
+		out.WriteString("\n" + notes)
 	}
-	return out
+	return out.String()
 }
 
 // capital makes the first letter of a sentence large.
@@ -156,12 +158,13 @@ func list(name string, items []string, separator string) string {
 	if len(items) == 0 {
 		return ""
 	}
-	out := fmt.Sprintf("  %-10s  ", name)
+	var out strings.Builder
+	out.WriteString(fmt.Sprintf("  %-10s  ", name))
 	for i, item := range items {
 		if i > 0 {
-			out += separator
+			out.WriteString(separator)
 		}
-		out += item
+		out.WriteString(item)
 	}
-	return out + "\n"
+	return out.String() + "\n"
 }

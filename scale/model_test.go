@@ -32,7 +32,6 @@ type model struct {
 
 	arrived, completed, attempts float64
 	busySeconds, busySquares     float64
-	coldStarts                   []float64
 	waits                        []float64 // of jobs that started, seconds
 	ordered, peak, interrupted   int
 	replicaSeconds               float64

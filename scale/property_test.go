@@ -483,7 +483,7 @@ func TestProperties13_14_DownRate(t *testing.T) {
 				t.Fatalf("%v: %d within a minute of %d at %v%% a minute", sizes, d.Desired, top, percent)
 			}
 		}
-		need := int(math.Ceil(float64(from - ceiling))) // at least one a minute
+		need := from - ceiling // at least one a minute
 		if got := sizes[len(sizes)-1]; got > ceiling && need <= 59 {
 			t.Fatalf("an hour after the ceiling dropped to %d: %d replicas", ceiling, got)
 		}

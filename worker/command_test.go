@@ -17,12 +17,12 @@ import (
 	"github.com/headrace/headrace/queue"
 )
 
-func runShell(t *testing.T, ctx context.Context, script string, payload []byte) ([]byte, error, string) {
+func runShell(t *testing.T, ctx context.Context, script string, payload []byte) (out []byte, stderr string, err error) {
 	t.Helper()
-	var stderr bytes.Buffer
-	h := Command([]string{"sh", "-c", script}, CommandOptions{Stderr: &stderr, KillAfter: 100 * time.Millisecond})
-	out, err := h(ctx, &Job{ID: "job-7", Attempt: 3, Pool: "ocr", Payload: payload})
-	return out, err, stderr.String()
+	var talk bytes.Buffer
+	h := Command([]string{"sh", "-c", script}, CommandOptions{Stderr: &talk, KillAfter: 100 * time.Millisecond})
+	out, err = h(ctx, &Job{ID: "job-7", Attempt: 3, Pool: "ocr", Payload: payload})
+	return out, talk.String(), err
 }
 
 func TestCommandExitCodesAreVerdicts(t *testing.T) {
@@ -37,7 +37,7 @@ func TestCommandExitCodesAreVerdicts(t *testing.T) {
 		{"a longer result is dead", "head -c 262145 /dev/zero", "dead", "262144 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, err, _ := runShell(t, t.Context(), c.script, []byte("in"))
+			out, _, err := runShell(t, t.Context(), c.script, []byte("in"))
 			got := verdict(&held{}, out, err)
 			if got.Action != c.action || !strings.Contains(got.Error, c.reason) {
 				t.Errorf("got %s %q, want %s with %q", got.Action, got.Error, c.action, c.reason)
@@ -47,7 +47,7 @@ func TestCommandExitCodesAreVerdicts(t *testing.T) {
 }
 
 func TestCommandPassesPayloadAndEnvironment(t *testing.T) {
-	out, err, stderr := runShell(t, t.Context(), `echo "$HEADRACE_JOB_ID $HEADRACE_ATTEMPT $HEADRACE_POOL"; echo talk >&2; cat`, []byte("a\x00b"))
+	out, stderr, err := runShell(t, t.Context(), `echo "$HEADRACE_JOB_ID $HEADRACE_ATTEMPT $HEADRACE_POOL"; echo talk >&2; cat`, []byte("a\x00b"))
 	if want := "job-7 3 ocr\na\x00b"; err != nil || string(out) != want {
 		t.Errorf("got %q, %v, want %q", out, err, want)
 	}
@@ -57,7 +57,7 @@ func TestCommandPassesPayloadAndEnvironment(t *testing.T) {
 }
 
 func TestCommandThatIgnoresItsInput(t *testing.T) {
-	if _, err, _ := runShell(t, t.Context(), "exec true", make([]byte, queue.MaxPayload)); err != nil {
+	if _, _, err := runShell(t, t.Context(), "exec true", make([]byte, queue.MaxPayload)); err != nil {
 		t.Errorf("got %v, want nil", err)
 	}
 }
@@ -79,7 +79,7 @@ func TestCommandIsStoppedWithItsContext(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(50*time.Millisecond, func() { cancel(ErrStopping) })
 			began := time.Now()
-			_, err, _ := runShell(t, ctx, script, nil)
+			_, _, err := runShell(t, ctx, script, nil)
 			if !errors.Is(err, ErrStopping) {
 				t.Errorf("got %v, want the cause of the cancellation", err)
 			}
@@ -93,7 +93,7 @@ func TestCommandIsStoppedWithItsContext(t *testing.T) {
 func TestCommandLeavesNoProcessBehind(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
-	out, err, _ := runShell(t, t.Context(), "sleep 60 & echo $! > "+pidFile+"; echo done", nil)
+	out, _, err := runShell(t, t.Context(), "sleep 60 & echo $! > "+pidFile+"; echo done", nil)
 	if err != nil || string(out) != "done\n" {
 		t.Fatalf("got %q, %v, want done", out, err)
 	}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/headrace/headrace/worker/protocol"
@@ -44,7 +45,7 @@ type leaseKey struct {
 
 func (h *held) key() leaseKey { return leaseKey{h.lease.ID, h.lease.Token} }
 
-func (h *held) lost() bool { return h.cause == ErrLeaseLost }
+func (h *held) lost() bool { return errors.Is(h.cause, ErrLeaseLost) }
 
 // expired reports whether the lease has surely ended.
 func (h *held) expired(now time.Time) bool { return !h.endsAt.IsZero() && !now.Before(h.endsAt) }
@@ -109,7 +110,7 @@ func (w *Worker) check(h *held) {
 		h.leaked = true
 		w.leaked++
 		w.log.Warn("handler ignores its cancelled context: slot leaked", "job", h.job.ID, "cause", h.cause)
-		if h.cause == ErrLeaseMax {
+		if errors.Is(h.cause, ErrLeaseMax) {
 			w.deliver(h, w.settlement(h, protocol.Settlement{Action: "nack", Error: ErrLeaseMax.Error() +
 				"; its handler ignored the cancellation"}), h.busy(now))
 		}
@@ -145,19 +146,19 @@ func (w *Worker) arm(h *held, now time.Time) {
 
 // abort cancels h's handler. The first cause stands, except that a lost lease overrides all. w.mu is held.
 func (w *Worker) abort(h *held, cause error) {
-	if h.returned || h.lost() || (h.cause != nil && cause != ErrLeaseLost) {
+	if h.returned || h.lost() || (h.cause != nil && !errors.Is(cause, ErrLeaseLost)) {
 		return
 	}
 	first := h.cause == nil
 	h.cause = cause
-	if cause == ErrLeaseLost {
+	if errors.Is(cause, ErrLeaseLost) {
 		delete(w.held, h.key())
 		w.log.Warn("lease lost", "job", h.job.ID, "attempt", h.job.Attempt)
 	}
 	if first {
 		now := time.Now()
 		h.leakAt = now.Add(leakAfter)
-		if cause == ErrLeaseMax {
+		if errors.Is(cause, ErrLeaseMax) {
 			h.leakAt = now.Add(h.job.Deadline.Sub(h.abortAt) / 2)
 		}
 		h.cancel(cause)
@@ -168,7 +169,7 @@ func (w *Worker) abort(h *held, cause error) {
 // leaseContext is a handler's context. Its Err looks at the clock, so that a process that was stopped for longer than
 // its lease sees the loss even before its timers have fired.
 type leaseContext struct {
-	context.Context
+	context.Context //nolint:containedctx // it is one, with a clock of its own
 	w *Worker
 	h *held
 }

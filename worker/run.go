@@ -105,9 +105,9 @@ func verdict(h *held, result []byte, err error) protocol.Settlement {
 		return protocol.Settlement{Action: "dead", Error: err.Error()}
 	case errors.As(err, &cra):
 		return protocol.Settlement{Action: "crash", Error: err.Error()}
-	case h.cause == ErrLeaseMax:
+	case errors.Is(h.cause, ErrLeaseMax):
 		return protocol.Settlement{Action: "nack", Error: ErrLeaseMax.Error() + ": " + err.Error()}
-	case h.cause == ErrStopping, h.cause == ErrCancelled:
+	case errors.Is(h.cause, ErrStopping), errors.Is(h.cause, ErrCancelled):
 		return protocol.Settlement{Action: "release"}
 	default:
 		return protocol.Settlement{Action: "nack", Error: err.Error()}

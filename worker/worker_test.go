@@ -190,7 +190,7 @@ func TestPanicIsAFailedAttemptAndTheWorkerSurvives(t *testing.T) {
 		w := start(t, r.conn(), func(_ context.Context, job *worker.Job) ([]byte, error) {
 			if string(job.Payload) == "bad" {
 				var m map[string]int
-				m["x"] = 1
+				m["x"] = 1 //nolint:staticcheck // the panic is what is tested
 			}
 			return nil, nil
 		}, worker.Options{})

@@ -47,7 +47,7 @@ func readPIDs(dir string) []int {
 	var pids []int
 	for _, f := range files {
 		b, _ := os.ReadFile(filepath.Join(dir, f.Name()))
-		for _, w := range strings.Fields(string(b)) {
+		for w := range strings.FieldsSeq(string(b)) {
 			if pid, err := strconv.Atoi(w); err == nil {
 				pids = append(pids, pid)
 			}

@@ -64,7 +64,7 @@ func newSystem(t *testing.T, pool string) *system {
 	t.Cleanup(func() {
 		s.kill()
 		if t.Failed() {
-			out, _ := os.ReadFile(s.log.Name()) //nolint:errcheck // it only helps to understand
+			out, _ := os.ReadFile(s.log.Name())
 			t.Logf("headrace up said:\n%s", out)
 		}
 		s.log.Close()
@@ -105,15 +105,15 @@ func (s *system) kill() {
 	if s.cmd == nil {
 		return
 	}
-	s.cmd.Process.Kill() //nolint:errcheck // it may have ended
-	s.cmd.Wait()         //nolint:errcheck // by the signal
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
 	s.cmd = nil
 }
 
 // terminate asks `headrace up` to end and returns how it did.
 func (s *system) terminate(within time.Duration) error {
 	s.t.Helper()
-	s.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
+	s.cmd.Process.Signal(syscall.SIGTERM)
 	done := make(chan error, 1)
 	cmd := s.cmd
 	go func() { done <- cmd.Wait() }()
@@ -130,9 +130,9 @@ func (s *system) terminate(within time.Duration) error {
 // processes returns the processes that belong to the system, but for `headrace up` itself.
 func (s *system) processes() []string {
 	var out []string
-	dirs, _ := filepath.Glob("/proc/[0-9]*") //nolint:errcheck // the pattern is good
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {
-		pid, _ := strconv.Atoi(filepath.Base(d)) //nolint:errcheck // digits
+		pid, _ := strconv.Atoi(filepath.Base(d))
 		if s.cmd != nil && pid == s.cmd.Process.Pid {
 			continue
 		}
@@ -140,7 +140,7 @@ func (s *system) processes() []string {
 		if err != nil || !bytes.Contains(env, []byte("SYSTEM="+s.dir+"\x00")) {
 			continue
 		}
-		line, _ := os.ReadFile(filepath.Join(d, "cmdline")) //nolint:errcheck // it may be gone
+		line, _ := os.ReadFile(filepath.Join(d, "cmdline"))
 		out = append(out, fmt.Sprintf("%d %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
 	}
 	return out
@@ -286,9 +286,9 @@ actuator: { command: [sh, -c, "read line; sleep 2; echo done"] }`)
 	killed := 0
 	for _, p := range s.processes() {
 		pid, cmdline, _ := strings.Cut(p, " ")
-		env, _ := os.ReadFile("/proc/" + pid + "/environ") //nolint:errcheck // it may be gone
+		env, _ := os.ReadFile("/proc/" + pid + "/environ")
 		if bytes.Contains(env, []byte("HEADRACE_WORKER="+holder+"\x00")) && strings.Contains(cmdline, " work --pool") && !strings.Contains(cmdline, " guard ") {
-			n, _ := strconv.Atoi(pid) //nolint:errcheck // digits
+			n, _ := strconv.Atoi(pid)
 			killed++
 			if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/headrace/headrace/downstream"
@@ -168,8 +169,8 @@ func (a *App) Close() error { return a.close() }
 
 func (a *App) close() error {
 	var errs []error
-	for i := len(a.closers) - 1; i >= 0; i-- {
-		if err := a.closers[i].Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	for _, v := range slices.Backward(a.closers) {
+		if err := v.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}

@@ -221,8 +221,8 @@ func (g *goroutines) Scale(_ context.Context, n int, prefer []string) error {
 
 func ids(ms []*member) []string {
 	var out []string
-	for i := len(ms) - 1; i >= 0; i-- {
-		out = append(out, ms[i].id)
+	for _, m := range slices.Backward(ms) {
+		out = append(out, m.id)
 	}
 	return out
 }

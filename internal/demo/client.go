@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 
 	"github.com/headrace/headrace/internal/httpapi"
-	"github.com/headrace/headrace/queue"
 )
 
 // client asks the API as any program would.
@@ -77,25 +75,6 @@ func (c *client) pool(ctx context.Context) (p httpapi.Pool, err error) {
 func (c *client) job(ctx context.Context, id string) (j httpapi.Job, err error) {
 	err = c.do(ctx, http.MethodGet, "/api/v1/jobs/"+id, nil, &j)
 	return j, err
-}
-
-// list returns all jobs in a state.
-func (c *client) list(ctx context.Context, state queue.State) ([]httpapi.Job, error) {
-	var all []httpapi.Job
-	for token := ""; ; {
-		q := url.Values{"pool": {poolName}, "state": {string(state)}, "page_size": {"1000"}}
-		if token != "" {
-			q.Set("page_token", token)
-		}
-		var page httpapi.JobList
-		if err := c.do(ctx, http.MethodGet, "/api/v1/jobs?"+q.Encode(), nil, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Items...)
-		if token = page.NextPageToken; token == "" {
-			return all, nil
-		}
-	}
 }
 
 // decisions returns the journaled decisions that changed the size, newest first.

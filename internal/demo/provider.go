@@ -2,6 +2,7 @@ package demo
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -91,8 +92,6 @@ func (p *Provider) Account() Account {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := Account{Calls: p.calls, Refused: p.refused, Used: p.used, Answered: make(map[int]int, len(p.answered))}
-	for k, v := range p.answered {
-		a.Answered[k] = v
-	}
+	maps.Copy(a.Answered, p.answered)
 	return a
 }

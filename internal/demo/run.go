@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/headrace/headrace/internal/app"
@@ -189,8 +190,8 @@ func (r *run) tellDecisions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i := len(ds) - 1; i >= 0; i-- {
-		d := ds[i]
+	for _, d := range slices.Backward(ds) {
+
 		if d.Seq <= r.toldSeq {
 			continue
 		}

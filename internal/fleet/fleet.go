@@ -46,7 +46,7 @@ type worker struct {
 	held       map[string]lease
 	order      protocol.Order
 	// ordered ends when order is no longer run.
-	ordered context.Context
+	ordered context.Context //nolint:containedctx // it ends a wait and is handed to nobody as a call's context
 	tell    context.CancelFunc
 }
 
