@@ -131,14 +131,14 @@ var stories = []story{
 
 	{name: "SuspectRunsAlone", run: suspectRunsAlone},
 	{name: "SuspectDoesNotStarve", run: suspectDoesNotStarve},
-	{name: "ReservationLapses", run: reservationLapses},
+	{name: "ReservationLapses", needs: virtual, run: reservationLapses},
 
 	{name: "ReopenKeepsEverything", needs: reopens, run: reopenKeepsEverything},
 	{name: "ReopenGivesLeasesAnotherTerm", needs: reopens, run: reopenGivesLeasesAnotherTerm},
 
 	{name: "W10_StaleSettleIsRefused", run: w10StaleSettle},
 	{name: "W11_ExtendAndSettleCross", run: w11ExtendAndSettleCross},
-	{name: "W12_ExtendedLeaseHasOneStart", run: w12ExtendedLease},
+	{name: "W12_ExtendedLeaseHasOneStart", policy: longHold, run: w12ExtendedLease},
 	{name: "W17_EachExpiryIsCountedOnce", policy: manyCrashes, run: w17ExpiryCountedOnce},
 	{name: "W18_OldTokenIsLost", run: w18OldToken},
 	{name: "W19_PoisonDiesAlone", run: w19Poison},
@@ -151,6 +151,7 @@ func reopens(k *kit) bool { return k.h.Reopen != nil }
 func virtual(k *kit) bool { return k.Virtual }
 
 func shortMax(u time.Duration, p *queue.Policy)  { p.MaxLease = 25 * u }
+func longHold(u time.Duration, p *queue.Policy)  { p.MaxLease = 2000 * u }
 func shortKeep(u time.Duration, p *queue.Policy) { p.KeepResults = 20 * u }
 func manyCrashes(_ time.Duration, p *queue.Policy) {
 	p.AfterCrashes, p.Attempts = 1000, 1000
