@@ -170,8 +170,8 @@ func (w *Worker) abort(h *held, cause error) {
 // its lease sees the loss even before its timers have fired.
 type leaseContext struct {
 	context.Context //nolint:containedctx // it is one, with a clock of its own
-	w *Worker
-	h *held
+	w               *Worker
+	h               *held
 }
 
 func (c leaseContext) Err() error {
