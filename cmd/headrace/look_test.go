@@ -155,7 +155,7 @@ func TestPoolsSaysWhatToLookAtNext(t *testing.T) {
 		{Name: "otp", State: httpapi.PoolOK, At: at, Desired: 9, Ready: 9},
 		{Name: "enrich", State: httpapi.PoolAtRisk, At: at, OldestAge: &late, Objective: &objective, Backlog: &backlog,
 			Arrivals: &arrivals, Completions: 23.6, Wanted: 31, Desired: 14, Ready: 13, HeldBy: "llm-provider"},
-		{Name: "blind", State: httpapi.PoolUnread, At: at, Desired: 3, Ready: 3, HeldBy: "stale_hold"},
+		{Name: "blind", State: httpapi.PoolUnread, At: at, Desired: 3, Ready: 3, HeldBy: "stale_hold", Unread: "queue: connection refused"},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestPoolsSaysWhatToLookAtNext(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	c.closing(a)
-	if want := "1 pool unread. Why: headrace explain blind\n1 pool at risk. Why: headrace explain enrich\n"; talk.String() != want {
+	if want := "blind is unread: queue: connection refused; holding 3\n1 pool unread. Why: headrace explain blind\n1 pool at risk. Why: headrace explain enrich\n"; talk.String() != want {
 		t.Errorf("got %q, want %q", talk.String(), want)
 	}
 	talk.Reset()
@@ -262,6 +262,21 @@ func TestJobsListReadsEveryPage(t *testing.T) {
 	}
 	if code, _, stderr := s.run("", "jobs", "list", "--state", "done"); code != exitUsage || !strings.Contains(stderr, "succeeded") {
 		t.Errorf("unknown state: exit code %d: %s", code, stderr)
+	}
+}
+
+func TestExplainOfThePast(t *testing.T) {
+	s := newTestServer(t)
+	s.until("a recorded decision", func() bool { return strings.Contains(s.must("", "decisions", "emails"), "emails") })
+	code, stdout, stderr := s.run("", "explain", "emails", "--at", "0s")
+	if code != exitDone || !strings.HasPrefix(stdout, "Why 0 replicas?") || !strings.HasPrefix(stderr, "As decided at ") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := s.run("", "explain", "emails", "--at", "1h"); code != exitFailed || !strings.Contains(stderr, "recorded that early") {
+		t.Errorf("before the first decision: exit code %d: %s", code, stderr)
+	}
+	if code, _, _ := s.run("", "explain", "emails", "--at", "soon"); code != exitUsage {
+		t.Errorf("--at soon: exit code %d, want %d", code, exitUsage)
 	}
 }
 

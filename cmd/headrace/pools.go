@@ -39,7 +39,12 @@ func poolColumns() []column[httpapi.Pool] {
 	return []column[httpapi.Pool]{
 		{name: " ", fields: "state", text: func(p httpapi.Pool) string { return lookOf(p.State).symbol }, colour: tint},
 		{name: "POOL", fields: "name", text: func(p httpapi.Pool) string { return p.Name }, colour: func(httpapi.Pool) colour { return bold }},
-		{name: "STATE", fields: "state", text: func(p httpapi.Pool) string { return words(string(p.State)) }, colour: tint},
+		{name: "STATE", fields: "state mode", text: func(p httpapi.Pool) string {
+			if p.Mode == "observe" {
+				return words(string(p.State)) + " (observe)"
+			}
+			return words(string(p.State))
+		}, colour: tint},
 		{name: "OLDEST / OBJ", fields: "oldest_age objective", text: func(p httpapi.Pool) string {
 			if p.Objective == nil {
 				return spanOf(p.OldestAge)
@@ -80,7 +85,7 @@ func newPoolsCmd(c *cli) *cobra.Command {
 		Long: `Show how every pool is doing, the worst first.
 
 States: ◌ unread (its queue or workers cannot be read), ■ stuck (work waits, nothing completes), ▲ at risk (the oldest
-job is over the objective), ● ok, ○ idle. A number that is not known is –, never 0. REPLICAS is what was decided; after
+job is over the objective), ● ok, ○ idle. (observe): decided and explained, and nothing is changed. A number that is not known is –, never 0. REPLICAS is what was decided; after
 ▸ stands what demand asks for when that is more, and HELD BY what holds it back.`,
 		Example: "  headrace pools\n  headrace pools -o json",
 		Args:    cobra.NoArgs,
@@ -118,6 +123,14 @@ func (c *cli) closing(a answer) {
 	newest := slices.MaxFunc(body.Items, func(a, b httpapi.Pool) int { return a.At.Compare(b.At) }).At
 	if age := a.age(newest); age > 10*time.Second {
 		fmt.Fprintf(c.stderr, "Unread for %s: the control loop has not run since. Sizes stay as they are.\n", span(age))
+	}
+	for _, p := range body.Items {
+		if p.Unread != "" {
+			fmt.Fprintf(c.stderr, "%s is unread: %s; holding %d\n", p.Name, printable(p.Unread), p.Desired)
+		}
+		if p.Trouble != "" {
+			fmt.Fprintf(c.stderr, "%s cannot be scaled: %s\n", p.Name, printable(p.Trouble))
+		}
 	}
 	for _, state := range []httpapi.PoolState{httpapi.PoolUnread, httpapi.PoolStuck, httpapi.PoolAtRisk} {
 		var names []string

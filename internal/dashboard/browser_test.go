@@ -46,7 +46,9 @@ func (refusing) Count(context.Context) (actuator.Count, error) {
 	return actuator.Count{At: time.Now()}, nil
 }
 
-func (refusing) Scale(context.Context, int, []string) error { return fmt.Errorf("refused: %s", strange) }
+func (refusing) Scale(context.Context, int, []string) error {
+	return fmt.Errorf("refused: %s", strange)
+}
 
 // server is the real API with a running control loop and the page, of the pools "enrich" and "idle".
 type server struct {

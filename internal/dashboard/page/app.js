@@ -256,8 +256,8 @@ const charts = [
     title: 'Replicas', unit: '', format: (v) => num(v ?? NaN),
     lines: [
       { key: 'wanted', label: 'wanted by demand', cls: 'grey', step: true },
-      { key: 'desired', label: 'desired', cls: 'blue', step: true },
       { key: 'ready', label: 'ready', cls: 'green', step: true, area: true },
+      { key: 'desired', label: 'desired', cls: 'blue', step: true },
     ],
     limits: (ps) => { const c = ps.at(-1)?.ceiling; return Number.isFinite(c) ? [{ value: c, label: ceilingName() }] : []; },
     caption: (q) => `${q.ready} ready, ${q.desired} desired, ${q.wanted} wanted by demand${Number.isFinite(q.ceiling) ? `; ceiling ${q.ceiling}` : ''} · ${word(q.reason)}`,
