@@ -93,13 +93,22 @@ func (f enqueueFlags) run(ctx context.Context, c *cli) error {
 	case err == nil && e.refused > 0:
 		return exitError{code: exitBad}
 	case ctx.Err() != nil:
-		return exitError{exitInterrupted, fmt.Errorf("interrupted: lines from %d on were not enqueued", max(1, e.next))}
-	case err != nil && e.next > 1:
-		return fmt.Errorf("enqueue jobs: stopped before line %d: %w", e.next, err)
+		return exitError{exitInterrupted, fmt.Errorf("interrupted: %s", e.rest())}
+	case err != nil && (e.next > 1 || e.unsure > 0):
+		return fmt.Errorf("enqueue jobs: %s: %w", e.rest(), err)
 	case err != nil:
 		return fmt.Errorf("enqueue jobs: %w", err)
 	}
 	return nil
+}
+
+// rest says which lines are left.
+func (e *enqueuer) rest() string {
+	first := max(1, e.next)
+	if e.unsure > 0 {
+		return fmt.Sprintf("lines %d to %d may or may not have been enqueued, later ones were not", first, e.unsure)
+	}
+	return fmt.Sprintf("lines from %d on were not enqueued", first)
 }
 
 // input opens a file or standard input, and says how many bytes it has; 0: not known.
@@ -127,7 +136,9 @@ type enqueuer struct {
 
 	reached               bool // the server has answered before
 	taken, known, refused int64
-	next                  int   // the first line that was not dealt with
+	next                  int // the first line that was not dealt with
+	unsure                int // the last line of a batch that was sent and not answered; 0: none
+	held                  *input
 	offset                int64 // bytes of the lines that were
 	written               int64 // items on stdout
 }
@@ -176,25 +187,33 @@ func (e *enqueuer) all(ctx context.Context, lines lineReader, in io.Reader) erro
 func (e *enqueuer) gather(ctx context.Context, read <-chan input) (batch []jobLine, offset int64, more bool) {
 	offset = e.offset
 	bytes := 2
-	var late <-chan time.Time // running since the first job of the batch
+	take := func(in input) {
+		offset = in.offset
+		if in.bad != nil {
+			e.refuse(*in.bad)
+			return
+		}
+		batch = append(batch, *in.job)
+		bytes += len(in.job.job) + 1
+	}
+	if e.held != nil {
+		take(*e.held)
+		e.held = nil
+	}
+	late := time.After(linger)
 	for {
 		select {
 		case in, ok := <-read:
 			if !ok {
 				return batch, offset, false
 			}
-			offset = in.offset
-			if in.bad != nil {
-				e.refuse(*in.bad)
-				continue
-			}
-			batch = append(batch, *in.job)
-			bytes += len(in.job.job) + 1
-			if len(batch) == batchJobs || bytes+maxLine/4 > batchBytes {
+			if in.job != nil && len(batch) > 0 && bytes+len(in.job.job)+1 > batchBytes {
+				e.held = &in
 				return batch, offset, true
 			}
-			if late == nil {
-				late = time.After(linger)
+			take(in)
+			if len(batch) == batchJobs {
+				return batch, offset, true
 			}
 		case <-late:
 			return batch, offset, true
@@ -209,15 +228,13 @@ func (e *enqueuer) send(ctx context.Context, batch []jobLine) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	if e.next == 0 {
-		e.next = batch[0].n
-	}
+	e.next = batch[0].n
 	a, err := e.post(ctx, batch)
 	if p := (problem{}); errors.As(err, &p) {
 		switch p.Status {
 		case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 			if len(batch) == 1 {
-				e.next = batch[0].n + 1
+				e.next = batch[0].n + 1 // refused: dealt with
 				e.refuse(badLine{batch[0].n, p.Error()})
 				return nil
 			}
@@ -277,18 +294,25 @@ func (e *enqueuer) post(ctx context.Context, batch []jobLine) ([]json.RawMessage
 		cancel()
 		var items []json.RawMessage
 		if err == nil {
-			e.reached = true
+			e.reached, e.unsure = true, 0
 			if items, err = answers(a, len(batch)); err == nil {
 				return items, nil
 			}
 		}
 		wait, retry := passing(err)
-		if u := (unreachable{}); errors.As(err, &u) && u.refused && !e.reached {
+		if retry && !refused(err) {
+			e.unsure = batch[len(batch)-1].n
+		}
+		if u := (unreachable{}); errors.As(err, &u) && !e.reached && refused(err) {
 			return nil, err // nothing is there: waiting would only hide it
 		}
 		wait = max(wait, backoff(try))
 		if !retry || time.Now().Add(wait).After(deadline) {
 			return nil, err
+		}
+		if try == 2 { // not a hiccup
+			e.bar.clear()
+			fmt.Fprintf(e.c.stderr, "waiting for the server, at most %v: %v\n", e.retryFor, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -296,6 +320,15 @@ func (e *enqueuer) post(ctx context.Context, batch []jobLine) ([]json.RawMessage
 		case <-time.After(wait):
 		}
 	}
+}
+
+// refused reports whether a request that failed certainly had no effect.
+func refused(err error) bool {
+	if p := (problem{}); errors.As(err, &p) {
+		return p.Status == http.StatusTooManyRequests
+	}
+	u := unreachable{}
+	return errors.As(err, &u) && u.refused
 }
 
 // answers splits the answer to a batch. One that could not be taken for now makes the whole batch worth sending again:

@@ -150,6 +150,44 @@ func TestInterruptedEnqueueSaysWhatWasTaken(t *testing.T) {
 	}
 }
 
+func TestEnqueueThatGivesUpSaysWhereItStopped(t *testing.T) {
+	s := newTestServer(t)
+	posts := 0
+	s.failing(func(r *http.Request) *reply {
+		if posts++; r.Method == http.MethodPost && posts > 1 {
+			return &reply{} // the first batch is answered, no other
+		}
+		return nil
+	})
+	code, stdout, stderr := s.run(lines(700), "jobs", "enqueue", "--pool", "reports", "--retry-for", "300ms")
+	s.failing(nil)
+	if code != exitUnreachable || stdout != "500 jobs enqueued\n" {
+		t.Errorf("exit code %d, want %d; got %q", code, exitUnreachable, stdout)
+	}
+	if want := "lines 501 to 700 may or may not have been enqueued"; !strings.Contains(stderr, want) {
+		t.Errorf("no %q in %q", want, stderr)
+	}
+}
+
+// Requests stay within what the server takes, whatever the size of the jobs.
+func TestEnqueueOfLargeJobs(t *testing.T) {
+	s := newTestServer(t)
+	posts := 0
+	s.failing(func(r *http.Request) *reply {
+		if r.Method == http.MethodPost {
+			posts++
+		}
+		return nil
+	})
+	big := `"` + strings.Repeat("x", 256<<10-2) + `"` + "\n"
+	if got, want := s.must(strings.Repeat(big, 7), "jobs", "enqueue", "--pool", "reports", "--payload-only"), "7 jobs enqueued\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if posts != 3 {
+		t.Errorf("%d requests, want 3 of at most three jobs each", posts)
+	}
+}
+
 func TestEnqueueOutput(t *testing.T) {
 	s := newTestServer(t)
 	list := decode[httpapi.EnqueuedList](t, s.must(lines(3), "jobs", "enqueue", "--pool", "reports", "-o", "json"))
