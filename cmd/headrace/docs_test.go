@@ -349,6 +349,8 @@ func testsIn(t *testing.T, packages []string) string {
 	return names.String()
 }
 
+//go:generate go test -run TestCommandReference -update .
+
 const cliPage = root + "/docs/reference/cli.md"
 
 // TestCommandReference holds docs/reference/cli.md to the commands. -update rewrites it.

@@ -12,6 +12,6 @@ go build -o "$dir/headrace" ./cmd/headrace
 demo=$!
 sleep "${AFTER:-32}"
 url=$(sed -n 's/^watch it at //p' "$dir/story")
-"${CHROMIUM:-chromium}" --headless --no-sandbox --disable-gpu --hide-scrollbars --force-device-scale-factor=1 --window-size="${SIZE:-1100,900}" \
-	--user-data-dir="$dir/profile" --virtual-time-budget="${BUDGET:-6000}" --screenshot=docs/images/live-page.png "$url" 2>/dev/null
+"${CHROMIUM:-chromium}" --headless --no-sandbox --disable-gpu --hide-scrollbars --force-device-scale-factor=1 --window-size="${SIZE:-1100,1012}" \
+	--user-data-dir="$dir/profile" --virtual-time-budget="${BUDGET:-3000}" --screenshot=docs/images/live-page.png "$url" 2>/dev/null
 ls -l docs/images/live-page.png
