@@ -414,7 +414,7 @@ func unindent(s string) string {
 func escape(s string) string {
 	s = strings.NewReplacer("<", "&lt;", "*", `\*`).Replace(s)
 	var out []string
-	for _, line := range strings.SplitSeq(s, "\n") {
+	for line := range strings.SplitSeq(s, "\n") {
 		if strings.HasPrefix(line, "  ") {
 			line = "  " + line // four blanks make a block
 		}
