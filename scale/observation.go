@@ -70,7 +70,10 @@ type Estimates struct {
 
 	Completion float64 `json:"completion"` // X, jobs/s, EWMA with the short τ
 
-	ServiceTime  float64 `json:"service_time"`     // S, seconds; 0: unknown. While ServiceCount is small, at least what is seen to run
+	ServiceTime float64 `json:"service_time"` // S, seconds; 0: unknown
+	// ServiceRunning is the part of ServiceTime, in seconds, that comes from jobs that still run, while hardly any has ended.
+	ServiceRunning float64 `json:"service_running,omitempty"`
+
 	ServiceCV2   float64 `json:"service_cv2"`      // c_s², in [0, 25]
 	ServiceCount float64 `json:"service_count"`    // completions behind S
 	ColdStart    float64 `json:"cold_start"`       // D, seconds, p90 of the last 20 starts or the prior

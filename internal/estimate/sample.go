@@ -30,11 +30,12 @@ type Sample struct {
 	Attempts    scale.Reading
 	BusySeconds scale.Reading
 	BusySquares scale.Reading
-	// Running is for how many seconds the job that has run longest has been running: while hardly any run has ended, no
-	// job is shorter than what is seen to run.
+	// Running is for how many seconds the job that has run longest has been running. Short runs end first, so while hardly any
+	// has ended the time of this one counts as well: seconds on test ÷ runs that ended, the estimate for censored lifetimes.
 	Running scale.Reading
 	// Starts are durations in seconds from ordering to first work of the replicas that became ready since the last sample.
 	Starts []float64
-	// Frozen keeps S at 1.1 times the value it had before: the pool is saturated or a downstream is unhealthy, and what is measured now would feed on itself.
+	// Frozen keeps S at 1.1 times the value it had before, from now until two short time constants have passed without it: the
+	// pool is saturated or a downstream is unhealthy, and what is measured now would feed on itself.
 	Frozen bool
 }

@@ -30,6 +30,8 @@ type State struct {
 	ServiceFast Sums    `json:"service_fast"`   // remembers one
 	Learned     float64 `json:"learned"`        // finished runs ever counted
 	FrozenS     float64 `json:"frozen_service"` // S when it was frozen; 0: it is not
+	// FrozenAt is the last time a sample said that S is to be frozen.
+	FrozenAt time.Time `json:"frozen_at,omitzero"`
 
 	Starts   []float64 `json:"starts,omitempty"` // the last 20 cold starts in seconds, oldest first
 	Rejected int       `json:"rejected,omitempty"`
@@ -64,10 +66,12 @@ const (
 	learnedRuns = 30.0 // so many were measured
 	keptStarts  = 20
 	frozenRise  = 1.1
+	thawAfter   = 2.0 // short time constants without trouble after which S is measured again
 	gateSigmas  = 3.0
 	closeSigmas = 1.0
 	newLevel    = 2.0 // short time constants after which a departure is a new level
 	maxRate     = 1e12
+	maxRunning  = 1e9 // seconds
 )
 
 // shortTau is the time constant of the fast averages: half the horizon, so that a change is believed within the promise, but
@@ -155,9 +159,9 @@ func Update(s State, p Prior, x Sample) (State, scale.Estimates) {
 	}
 	e.Completion = s.Completion.rate(1)
 	e.ServiceTime, e.ServiceCV2 = s.serviceTime(p)
-	if s.Learned < priorRuns && x.Running.Known() {
-		// Ended runs are few, and the short ones end first: a pool of hour-long jobs must not wait an hour to learn it.
-		e.ServiceTime = max(e.ServiceTime, x.Running.Value)
+	if s.Learned < priorRuns && s.FrozenS == 0 && x.Running.Known() {
+		e.ServiceRunning = min(x.Running.Value, maxRunning) / max(s.Service.Runs+s.priorWeight(p), 1)
+		e.ServiceTime += e.ServiceRunning
 	}
 	e.ServiceCount = s.Service.Runs
 	e.ColdStart, e.ColdStarts = s.coldStart(p)
@@ -220,9 +224,15 @@ func (a Average) rate(times float64) float64 {
 
 // service takes in finished runs.
 func (s *State) service(p Prior, x Sample) {
-	if x.Frozen && s.FrozenS == 0 {
-		s.FrozenS, _ = s.serviceTime(p)
-	} else if !x.Frozen {
+	// Whether a pool is in trouble flickers from sample to sample. Thawing at each flicker would measure the inflated times
+	// after all, freeze them at more, and move everything that is computed from S to and fro.
+	switch calm := x.At.Sub(s.FrozenAt).Seconds(); {
+	case x.Frozen:
+		if s.FrozenS == 0 {
+			s.FrozenS, _ = s.serviceTime(p)
+		}
+		s.FrozenAt = x.At
+	case calm < 0 || calm >= thawAfter*p.shortTau().Seconds(): // below 0 the clock was set back
 		s.FrozenS = 0
 	}
 	runs, dt, ok1 := s.delta(&s.Attempts, x.Attempts)
@@ -269,10 +279,8 @@ func (m Sums) cv2() float64 {
 // thirty.
 func (s *State) serviceTime(p Prior) (mean, cv2 float64) {
 	mean, cv2 = s.Service.mean(), 1
-	if prior := p.ServiceTime.Seconds(); prior > 0 {
-		if w := priorRuns * max(0, 1-s.Learned/learnedRuns); w > 0 {
-			mean = (s.Service.Seconds + w*prior) / (s.Service.Runs + w)
-		}
+	if w := s.priorWeight(p); w > 0 {
+		mean = (s.Service.Seconds + w*p.ServiceTime.Seconds()) / (s.Service.Runs + w)
 	}
 	if s.Learned >= learnedRuns {
 		cv2 = s.Service.cv2()
@@ -281,6 +289,14 @@ func (s *State) serviceTime(p Prior) (mean, cv2 float64) {
 		mean = frozenRise * s.FrozenS
 	}
 	return mean, cv2
+}
+
+// priorWeight is how many runs the declared service time counts as.
+func (s *State) priorWeight(p Prior) float64 {
+	if p.ServiceTime <= 0 {
+		return 0
+	}
+	return priorRuns * max(0, 1-s.Learned/learnedRuns)
 }
 
 // coldStart is the 90th percentile of the last starts, never the mean: capacity that is late is what hurts. Fewer than three

@@ -245,7 +245,7 @@ func TestFrozenServiceTimeDoesNotFeedOnItself(t *testing.T) {
 		e := f.tick(func(x *Sample) { x.Frozen = true })
 		near(t, "S while frozen", e.ServiceTime, 2.2, 1e-6)
 	}
-	near(t, "S after", f.flow(1, 5, 2).ServiceTime, 2, 1e-6)
+	near(t, "S a minute after", f.flow(61, 5, 2).ServiceTime, 2, 1e-6)
 }
 
 func TestColdStartIsTheNinetiethPercentile(t *testing.T) {
@@ -347,22 +347,39 @@ func BenchmarkUpdate(b *testing.B) {
 }
 
 // Before runs have ended, what runs is evidence: a job that has run for five minutes is not a short one.
-func TestWhatRunsBoundsAnUnlearnedServiceTime(t *testing.T) {
-	at := time.Unix(1e9, 0)
-	sample := func(runs, busy, running float64) Sample {
-		at = at.Add(time.Second)
-		return Sample{At: at, Attempts: scale.Read(runs, at), BusySeconds: scale.Read(busy, at), BusySquares: scale.Read(busy, at), Running: scale.Read(running, at)}
+func TestWhatRunsCountsWhileHardlyAnythingHasEnded(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		prior               time.Duration
+		ended, busy, oldest float64
+		want                float64
+	}{
+		{"nothing runs, nothing is known", 0, 0, 0, 0, 0},
+		{"one job runs", 0, 0, 0, 300, 300},
+		{"one ended early, one runs", 0, 1, 10, 300, 310},
+		{"four ended", 0, 4, 8, 4, 3},
+		{"a declared time counts as ten runs", time.Second, 0, 0, 300, 31},
+		{"enough have ended", 0, 100, 200, 300, 2},
+	} {
+		f := newFeed(t, Prior{ServiceTime: c.prior})
+		f.tick(nil)
+		if c.ended > 0 {
+			f.finish(c.ended, c.busy/c.ended)
+		}
+		e := f.tick(func(x *Sample) { x.Running = scale.Read(c.oldest, x.At) })
+		near(t, c.name+": S", e.ServiceTime, c.want, 1e-9)
+		ended := f.tick(nil).ServiceTime
+		near(t, c.name+": S without what runs", e.ServiceTime-e.ServiceRunning, ended, 0.02*ended)
 	}
-	s, e := Update(State{}, Prior{}, sample(0, 0, 0))
-	if e.ServiceTime != 0 {
-		t.Errorf("nothing runs: S is %v, want 0: unknown", e.ServiceTime)
-	}
-	s, e = Update(s, Prior{ServiceTime: time.Second}, sample(0, 0, 300))
-	if e.ServiceTime != 300 {
-		t.Errorf("a job has run for 300 s: S is %v, want 300 in spite of the prior", e.ServiceTime)
-	}
-	_, e = Update(s, Prior{}, sample(100, 200, 300))
-	if e.ServiceTime != 2 {
-		t.Errorf("a hundred runs of 2 s have ended: S is %v, want 2 whatever still runs", e.ServiceTime)
+}
+
+// The trouble that freezes S flickers. Thawed at each flicker, S would be frozen again at 1.1 times an inflated value.
+func TestFlickeringTroubleKeepsServiceTimeFrozen(t *testing.T) {
+	f := newFeed(t, Prior{})
+	f.flow(600, 5, 2)
+	for i := range 300 {
+		f.finish(5, 20)
+		e := f.tick(func(x *Sample) { x.Frozen = i%4 == 0 })
+		near(t, "S while trouble flickers", e.ServiceTime, 2.2, 1e-6)
 	}
 }
