@@ -24,7 +24,7 @@ type Point struct {
 	Desired     int          `json:"desired"`
 	Ready       int          `json:"ready"`
 	Ceiling     *int         `json:"ceiling"` // the one that binds
-	Used        *float64     `json:"used"`    // share of the binding downstream's limit
+	Used        *float64     `json:"used"`    // share of a downstream's limit: the one that binds, if one does
 	Reason      scale.Reason `json:"reason"`
 }
 
@@ -39,7 +39,9 @@ func point(r journal.Record) Point {
 		p.Ceiling = &d.Binding.Replicas
 	}
 	for _, lim := range o.Limits {
-		p.Used = value(lim.Used)
+		if d.Binding == nil || d.Binding.Name == lim.Downstream {
+			p.Used = value(lim.Used)
+		}
 	}
 	return p
 }

@@ -56,6 +56,7 @@ type Options struct {
 type server struct {
 	Deps
 	opts Options
+	jobs jobReader
 }
 
 // New returns the handler of the whole surface.

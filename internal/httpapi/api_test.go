@@ -102,7 +102,9 @@ func (a *api) do(method, path, body string, headers ...string) (int, http.Header
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	resp, err := http.DefaultClient.Do(req.WithContext(ctx))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -172,14 +174,17 @@ func TestEnqueueReadAndList(t *testing.T) {
 		t.Errorf("payload %s is not what was sent, byte for byte", j.Payload)
 	}
 
-	batch := get[httpapi.EnqueuedList](a, "POST", "/api/v1/jobs", `[{"pool":"b","payload":1},{"pool":"nope","payload":2},{"pool":"a","payload":3,"delay":"1h"},{"pool":"a","payload":4,"delay":"soon"}]`)
-	if len(batch.Items) != 4 || batch.Items[0].ID == "" || batch.Items[2].ID == "" {
-		t.Fatalf("batch %+v, want two of four taken", batch)
+	batch := get[httpapi.EnqueuedList](a, "POST", "/api/v1/jobs", `[{"pool":"b","payload":1},{"pool":"nope","payload":2},{"pool":"a","payload":3,"delay":"1h"},{"pool":"a","payload":4,"delay":"soon"},{"pool":"a","payload":5,"priority":"high"}]`)
+	if len(batch.Items) != 5 || batch.Items[0].ID == "" || batch.Items[2].ID == "" {
+		t.Fatalf("batch %+v, want two of five taken", batch)
 	}
-	for i, want := range map[int]int{1: 404, 3: 422} {
+	for i, want := range map[int]int{1: 404, 3: 422, 4: 422} {
 		if p := batch.Items[i].Problem; p == nil || p.Status != want || p.Type == "" || p.Detail == "" {
 			t.Errorf("item %d: problem %+v, want a %d", i, p, want)
 		}
+	}
+	if p := batch.Items[4].Problem; p != nil && (len(p.Errors) != 1 || p.Errors[0].Location != "body[4].priority") {
+		t.Errorf("item 4: %+v, want the error at body[4].priority", p)
 	}
 	if l := get[httpapi.JobList](a, "GET", "/api/v1/jobs?state=delayed", ""); len(l.Items) != 1 || l.Items[0].ID != batch.Items[2].ID {
 		t.Errorf("delayed: %+v", l)
@@ -316,11 +321,12 @@ func TestBadInputIsAProblem(t *testing.T) {
 		code               int
 		kind               string
 	}{
-		"no JSON":         {"POST", "/api/v1/jobs", `{"pool":`, 400, "invalid-request"},
+		"no JSON":         {"POST", "/api/v1/jobs", `{"pool":`, 422, "invalid-request"},
 		"unknown key":     {"POST", "/api/v1/jobs", `{"pool":"a","payload":1,"dealy":"3s"}`, 422, "invalid-request"},
 		"no payload":      {"POST", "/api/v1/jobs", `{"pool":"a"}`, 422, "invalid-request"},
 		"empty batch":     {"POST", "/api/v1/jobs", `[]`, 422, "invalid-request"},
-		"bad in a batch":  {"POST", "/api/v1/jobs", `[{"pool":"a","payload":1},{"pool":1}]`, 422, "invalid-request"},
+		"huge batch":      {"POST", "/api/v1/jobs", `[` + strings.Repeat(`{"pool":"a","payload":0},`, 1000) + `0]`, 422, "invalid-request"},
+		"wrong types":     {"POST", "/api/v1/jobs", `{"pool":1,"payload":1,"priority":12}`, 422, "invalid-request"},
 		"no pool":         {"POST", "/api/v1/jobs", `{"pool":"nope","payload":1}`, 404, "not-found"},
 		"bad duration":    {"POST", "/api/v1/jobs", `{"pool":"a","payload":1,"delay":"-5s"}`, 422, "invalid-request"},
 		"huge payload":    {"POST", "/api/v1/jobs", `{"pool":"a","payload":"` + strings.Repeat("x", queue.MaxPayload) + `"}`, 422, "invalid-request"},

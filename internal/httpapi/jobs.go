@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -58,7 +59,7 @@ type Job struct {
 // Enqueued is the answer to one job of a request.
 type Enqueued struct {
 	ID        string           `json:"id,omitempty"`
-	Pool      string           `json:"pool"`
+	Pool      string           `json:"pool,omitempty"`
 	Duplicate bool             `json:"duplicate,omitempty" doc:"The key was known; id is the job that has it."`
 	Problem   *huma.ErrorModel `json:"problem,omitempty" doc:"Why this job was not taken; the others were."`
 }
@@ -74,9 +75,9 @@ type JobList struct {
 	NextPageToken string `json:"next_page_token,omitempty"`
 }
 
-// jobsBody is one job or an array of jobs.
+// jobsBody is one job or an array of jobs, not yet looked into: each is judged on its own.
 type jobsBody struct {
-	jobs  []JobInput
+	jobs  []json.RawMessage
 	batch bool
 }
 
@@ -89,17 +90,42 @@ func (b *jobsBody) UnmarshalJSON(raw []byte) error {
 		b.batch = true
 		return json.Unmarshal(raw, &b.jobs)
 	}
-	b.jobs = make([]JobInput, 1)
-	return json.Unmarshal(raw, &b.jobs[0])
+	b.jobs = []json.RawMessage{raw}
+	return nil
 }
 
 // Schema implements [huma.SchemaProvider].
 func (b *jobsBody) Schema(r huma.Registry) *huma.Schema {
-	one := huma.SchemaFromType(r, typeOf[JobInput]())
-	ref := r.Schema(typeOf[JobInput](), true, "JobInput")
-	_ = one
+	job := r.Schema(typeOf[JobInput](), true, "JobInput")
 	least, most := 1, maxJobs
-	return &huma.Schema{OneOf: []*huma.Schema{ref, {Type: huma.TypeArray, Items: ref, MinItems: &least, MaxItems: &most}}}
+	return &huma.Schema{OneOf: []*huma.Schema{job, {Type: huma.TypeArray, Items: job, MinItems: &least, MaxItems: &most}}}
+}
+
+// jobReader reads jobs strictly, by the schema that the document shows.
+type jobReader struct {
+	registry huma.Registry
+	schema   *huma.Schema
+}
+
+// read returns the job, or a problem that names every bad field by its path below at.
+func (jr jobReader) read(raw json.RawMessage, at string) (j JobInput, p *huma.ErrorModel) {
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return j, newProblem(http.StatusBadRequest, problemInvalid, err.Error())
+	}
+	res := &huma.ValidateResult{}
+	huma.Validate(jr.registry, jr.schema, huma.NewPathBuffer([]byte(at), len(at)), huma.ModeWriteToServer, v, res)
+	if len(res.Errors) > 0 {
+		p = newProblem(http.StatusUnprocessableEntity, problemInvalid, "the job is not valid: "+errors.Join(res.Errors...).Error())
+		for _, err := range res.Errors {
+			p.Add(err)
+		}
+		return j, p
+	}
+	if err := json.Unmarshal(raw, &j); err != nil {
+		return j, newProblem(http.StatusUnprocessableEntity, problemInvalid, err.Error())
+	}
+	return j, nil
 }
 
 type enqueueInput struct {
@@ -114,6 +140,8 @@ type enqueueOutput struct {
 }
 
 func (s *server) registerJobs(api huma.API) {
+	registry := api.OpenAPI().Components.Schemas
+	s.jobs = jobReader{registry, registry.Schema(typeOf[JobInput](), true, "JobInput")}
 	taken := map[string]*huma.Response{"202": {
 		Description: "The jobs are durable: they survive a crash of the machine.",
 		Headers:     map[string]*huma.Param{"Location": {Schema: &huma.Schema{Type: "string"}, Description: "The job, when one was sent."}},
@@ -126,6 +154,7 @@ func (s *server) registerJobs(api huma.API) {
 		OperationID: "enqueue-jobs", Method: http.MethodPost, Path: "/api/v1/jobs", Tags: []string{"jobs"},
 		Summary: "Enqueue one job, or a batch as an array", DefaultStatus: http.StatusAccepted, Responses: taken,
 		MaxBodyBytes: 1 << 20, Errors: []int{400, 401, 404, 413, 422, 503},
+		SkipValidateBody: true, // jobReader does, job by job: that no schema of a oneOf fits helps nobody
 	}, s.enqueue)
 	huma.Register(api, huma.Operation{
 		OperationID: "list-jobs", Method: http.MethodGet, Path: "/api/v1/jobs", Tags: []string{"jobs"},
@@ -142,10 +171,22 @@ func (s *server) registerJobs(api huma.API) {
 }
 
 func (s *server) enqueue(ctx context.Context, in *enqueueInput) (*enqueueOutput, error) {
+	if n := len(in.Body.jobs); n < 1 || n > maxJobs {
+		return nil, newProblem(http.StatusUnprocessableEntity, problemInvalid, fmt.Sprintf("%d jobs; want 1 to %d", n, maxJobs))
+	}
 	items := make([]Enqueued, len(in.Body.jobs))
 	byPool := map[string][]int{}
 	jobs := make([]queue.Job, len(items))
-	for i, j := range in.Body.jobs {
+	for i, raw := range in.Body.jobs {
+		at := "body"
+		if in.Body.batch {
+			at = fmt.Sprintf("body[%d]", i)
+		}
+		j, problem := s.jobs.read(raw, at)
+		if problem != nil {
+			items[i].Problem = problem
+			continue
+		}
 		items[i].Pool = j.Pool
 		if _, ok := s.Pools[j.Pool]; !ok {
 			items[i].Problem = newProblem(http.StatusNotFound, problemNotFound, s.noPool(j.Pool))
