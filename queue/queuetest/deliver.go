@@ -114,7 +114,7 @@ func badRequestsAreRefused(k *kit) {
 	l := k.one("w")
 	k.wantErr(k.settleErr(queue.Settlement{Receipt: l.Receipt(), Verdict: "maybe"}), queue.ErrInvalid)
 	k.wantErr(k.settleErr(queue.Settlement{Receipt: l.Receipt(), Verdict: queue.Ack, Result: make([]byte, queue.MaxPayload+1)}), queue.ErrInvalid)
-	k.wantErr(k.settleErr(queue.Settlement{Receipt: l.Receipt(), Verdict: queue.Nack, Delay: ptr(-time.Second)}), queue.ErrInvalid)
+	k.wantErr(k.settleErr(queue.Settlement{Receipt: l.Receipt(), Verdict: queue.Nack, Delay: new(-time.Second)}), queue.ErrInvalid)
 	k.wantErr(k.settleErr(queue.Settlement{Receipt: queue.Receipt{JobID: "no such job", Token: 1}, Verdict: queue.Ack}), queue.ErrLost)
 	k.settle(l, queue.Ack)
 	for _, id := range []string{"", "no such job", "0197f000-0000-7000-8000-000000000000"} {

@@ -50,7 +50,7 @@ func statsAgeCountsFromReady(k *kit) {
 	}
 	age(3, 3)
 	// A nacked job waits anew, from when its delay is over.
-	k.settleAs(queue.Settlement{Receipt: k.one("w").Receipt(), Verdict: queue.Nack, Delay: ptr(k.units(5))})
+	k.settleAs(queue.Settlement{Receipt: k.one("w").Receipt(), Verdict: queue.Nack, Delay: new(k.units(5))})
 	age(0, 0)
 	k.sleep(7)
 	age(2, 2)
@@ -127,7 +127,7 @@ func expiredJobsAreNotRun(k *kit) {
 	k.wantState(ids[0], queue.Expired)
 	k.wantState(ids[1], queue.Expired)
 	k.wantState(ids[2], queue.Leased) // a run is never expired
-	k.settleAs(queue.Settlement{Receipt: held[1].Receipt(), Verdict: queue.Nack, Delay: ptr(k.units(20))})
+	k.settleAs(queue.Settlement{Receipt: held[1].Receipt(), Verdict: queue.Nack, Delay: new(k.units(20))})
 	k.settle(held[2], queue.Release)
 	k.sleep(4)
 	k.wantState(ids[2], queue.Expired)

@@ -243,5 +243,3 @@ func (k *kit) drain(worker string) map[string]int {
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, d)
 }
-
-func ptr[T any](v T) *T { return &v }

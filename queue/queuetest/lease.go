@@ -33,7 +33,7 @@ func settlingTwiceIsOnce(k *kit) {
 	for _, v := range []queue.Verdict{queue.Ack, queue.Nack, queue.Release, queue.Dead, queue.Crash} {
 		k.publishN(1)
 		l := k.one("w")
-		s := queue.Settlement{Receipt: l.Receipt(), Verdict: v, Delay: ptr(time.Hour)}
+		s := queue.Settlement{Receipt: l.Receipt(), Verdict: v, Delay: new(time.Hour)}
 		before := k.stats()
 		for range 3 {
 			k.settleAs(s)
@@ -53,7 +53,7 @@ func settlingTwiceIsOnce(k *kit) {
 	// The resent settlement of an earlier delivery is still known while the next one runs.
 	k.publishN(1)
 	first := k.one("w")
-	nack := queue.Settlement{Receipt: first.Receipt(), Verdict: queue.Nack, Delay: ptr(time.Duration(0))}
+	nack := queue.Settlement{Receipt: first.Receipt(), Verdict: queue.Nack, Delay: new(time.Duration(0))}
 	k.settleAs(nack)
 	second := k.one("w2")
 	k.settleAs(nack)
@@ -75,7 +75,7 @@ func releaseIsNotAnAttempt(k *kit) {
 	}
 	l := k.one("w")
 	start := time.Now()
-	k.settleAs(queue.Settlement{Receipt: l.Receipt(), Verdict: queue.Release, Delay: ptr(k.units(3))})
+	k.settleAs(queue.Settlement{Receipt: l.Receipt(), Verdict: queue.Release, Delay: new(k.units(3))})
 	k.none("w")
 	if ls := k.receiveWithin("w", 1, 100); len(ls) != 1 || ls[0].Attempt != 1 {
 		k.Fatalf("received %+v", ls)
@@ -91,7 +91,7 @@ func nackComesBackAfterItsDelay(k *kit) {
 		id := k.publishN(1)[0]
 		l := k.one("w")
 		start := time.Now()
-		k.settleAs(queue.Settlement{Receipt: l.Receipt(), Verdict: queue.Nack, Reason: "why not", Delay: ptr(k.units(delay))})
+		k.settleAs(queue.Settlement{Receipt: l.Receipt(), Verdict: queue.Nack, Reason: "why not", Delay: new(k.units(delay))})
 		other := k.publishN(1)[0]
 		if delay > 0 { // others are not held up
 			if o := k.one("w"); o.JobID != other {
@@ -124,7 +124,7 @@ func attemptsAreCountedExactly(k *kit) {
 		if r := k.get(l.JobID); r.Attempts != want || r.Worker != "w" || r.State != queue.Leased {
 			k.Fatalf("record while leased is %+v", r)
 		}
-		k.settleAs(queue.Settlement{Receipt: l.Receipt(), Verdict: v, Delay: ptr(time.Duration(0))})
+		k.settleAs(queue.Settlement{Receipt: l.Receipt(), Verdict: v, Delay: new(time.Duration(0))})
 		if v != queue.Release {
 			want++
 		}
@@ -137,7 +137,7 @@ func attemptsAreCountedExactly(k *kit) {
 func tooManyAttemptsAreDead(k *kit) {
 	id := k.publishN(1)[0]
 	for range k.policy.Attempts {
-		k.settleAs(queue.Settlement{Receipt: k.one("w").Receipt(), Verdict: queue.Nack, Reason: "no luck", Delay: ptr(time.Duration(0))})
+		k.settleAs(queue.Settlement{Receipt: k.one("w").Receipt(), Verdict: queue.Nack, Reason: "no luck", Delay: new(time.Duration(0))})
 	}
 	k.none("w")
 	if r := k.wantState(id, queue.DeadState); r.DeadReason != queue.ReasonAttempts || r.Error != "no luck" || r.Attempts != k.policy.Attempts {

@@ -61,7 +61,7 @@ func w11ExtendAndSettleCross(k *kit) {
 		}
 		for i, l := range ls {
 			sent[i].Store(true)
-			if err := k.settleErr(queue.Settlement{Receipt: l.Receipt(), Verdict: verdicts[(i+round)%3], Delay: ptr(time.Duration(0))}); err != nil {
+			if err := k.settleErr(queue.Settlement{Receipt: l.Receipt(), Verdict: verdicts[(i+round)%3], Delay: new(time.Duration(0))}); err != nil {
 				k.Errorf("settling a lease in force: %v", err)
 			}
 			settled.Add(1)

@@ -18,6 +18,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -93,8 +94,7 @@ func Open(ctx context.Context, path string, opts Options) (*DB, error) {
 		queues: map[string]*Queue{}, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	if err := db.open(ctx, abs, opts.Readers); err != nil {
-		db.release()
-		return nil, fmt.Errorf("open queue file %s: %w", path, explain(err))
+		return nil, fmt.Errorf("open queue file %s: %w", path, errors.Join(explain(err), db.release()))
 	}
 	go db.write()
 	return db, nil
@@ -155,9 +155,12 @@ func checkHeader(path string) error {
 	}
 	defer f.Close()
 	var head [100]byte
-	n, err := f.Read(head[:])
-	if n == 0 {
+	n, err := io.ReadFull(f, head[:])
+	switch {
+	case errors.Is(err, io.EOF):
 		return nil // an empty file is a new one
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return err
 	}
 	if n < len(head) || string(head[:16]) != "SQLite format 3\x00" {
 		return fmt.Errorf("not a SQLite database: it starts with %q", head[:min(n, 16)])

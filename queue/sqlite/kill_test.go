@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -248,9 +249,7 @@ func TestCopyTakenMidRunHasEverythingAcknowledged(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		mu.Lock()
 		before := make(map[string]string, len(known))
-		for id, what := range known {
-			before[id] = what
-		}
+		maps.Copy(before, known)
 		mu.Unlock()
 		snapshot := copyFile(t, path, filepath.Join(dir, fmt.Sprintf("copy%d.db", i)))
 		db, _ := openQueue(t, snapshot, queue.Policy{})

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -190,7 +191,7 @@ func (q *Queue) Close(ctx context.Context) error {
 		q.books.Close()
 		return nil
 	})
-	if err == queue.ErrClosed {
+	if errors.Is(err, queue.ErrClosed) {
 		return nil // the file was closed, and the queue with it
 	}
 	return err

@@ -98,7 +98,7 @@ type writer struct {
 
 func (w *writer) prepare(ctx context.Context) error {
 	for i, text := range statements {
-		st, err := w.conn.PrepareContext(ctx, text)
+		st, err := w.conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // closed with the connection, which lives as long
 		if err != nil {
 			return fmt.Errorf("prepare %q: %w", text, err)
 		}

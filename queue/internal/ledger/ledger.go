@@ -13,6 +13,7 @@ import (
 	"container/list"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/headrace/headrace/queue"
@@ -129,8 +130,8 @@ func (l *Ledger) Rollback() {
 	if !l.open {
 		return
 	}
-	for i := len(l.undo) - 1; i >= 0; i-- {
-		l.undo[i]()
+	for _, v := range slices.Backward(l.undo) {
+		v()
 	}
 	l.n, l.next = l.saved, 0
 	l.endBatch()
