@@ -20,6 +20,14 @@ func ceilings(p Policy, in inputs, o Observation, g Grant) []Ceiling {
 	})
 }
 
+// subject is whose limit it is; empty: the pool's own.
+func (c Ceiling) subject() string {
+	if c.Reason == PoolMax {
+		return ""
+	}
+	return c.Name
+}
+
 // readable reports whether the limit is known. An unknown limit is neither none nor zero.
 func (l *Limit) readable() bool { return l != nil && usable(l.PerSecond) && l.PerSecond > 0 }
 
@@ -53,12 +61,10 @@ func rateCeiling(p Policy, in inputs, u Use, l Limit) (Ceiling, bool) {
 	n := floor(x)
 	if u.Permits {
 		n = ceil(x - 0.1)
-		// The measured x wavers. A size that is at most 0.2 replicas past the rounding is kept: permits make it harmless.
-		if in.current == n+1 && ceil(x+0.1) == in.current {
-			n = in.current
-		}
+		// The measured x wavers. A size that is at most a twentieth or 0.2 replicas past it is kept: permits make it harmless.
+		n = max(n, min(in.current, ceil(max(x+0.1, 1.05*x-0.1))))
 	}
-	c := Ceiling{Reason: DownstreamThroughput, Name: u.Downstream, Replicas: max(n, 1), JobsPerSec: rate}
+	c := Ceiling{Reason: DownstreamThroughput, Name: u.Downstream, Unit: u.Unit, Replicas: max(n, 1), JobsPerSec: rate}
 	c.Detail = "At " + pace(l.PerSecond, l.Unit) + " and " + num(units) + " a job, " + u.Downstream + " can take " + num(rate) + " jobs/s"
 	switch {
 	case n > 1:

@@ -2,6 +2,7 @@ package scale_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,22 @@ func TestMeasuredCostAndLeastLimit(t *testing.T) {
 	d, _ := decide(p, scale.State{}, o)
 	if d.Desired != 3 || d.Subject != "other" {
 		t.Errorf("%d by %q, want 3 by other", d.Desired, d.Subject)
+	}
+}
+
+// A provider limits tokens and requests. The explanation shows the numbers of the one that binds.
+func TestTwoLimitsOfOneDownstream(t *testing.T) {
+	p, o := limited(true)
+	o.Replicas.Desired, o.Replicas.Ready = 0, 0
+	p.Downstreams = append(p.Downstreams, scale.Use{Downstream: "vendor", Unit: "tokens", UnitsPerJob: 100, Permits: true})
+	o.Limits = append(o.Limits, scale.Limit{Downstream: "vendor", Unit: "tokens", PerSecond: 60})
+	d, _ := decide(p, scale.State{}, o)
+	i := slices.IndexFunc(d.Steps, func(s scale.Step) bool { return s.Binding })
+	if got, want := d.Steps[i].Limit, "3600 tokens/min at 100 a job"; d.Binding == nil || d.Binding.Replicas != 3 || got != want {
+		t.Errorf("binding %+v, row %q; want 3 replicas by %q", d.Binding, got, want)
+	}
+	if len(d.Helps) == 0 || !strings.Contains(d.Helps[0].What, "tokens/min") {
+		t.Errorf("helps %+v, want more tokens", d.Helps)
 	}
 }
 

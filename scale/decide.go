@@ -32,22 +32,27 @@ func Decide(p Policy, s State, o Observation, g Grant) (Decision, State) {
 		s.ExcessSince = time.Time{}
 	} else {
 		demand(s, in, o, n, &f)
+		least, row := 0, 0 // the least ceiling and its step
 		for i, c := range d.Ceilings {
 			if c.Replicas < limit {
-				limit = c.Replicas
-				d.Binding = &d.Ceilings[i]
+				limit, least, row = c.Replicas, i, len(f.steps)
 			}
 			f.ceiling(p, o, c)
 		}
-		if n.Replicas <= limit {
-			d.Binding = nil
+		// It binds while demand is above it, and as long as that demand counts and work still waits: near a ceiling demand
+		// goes up and down from cycle to cycle, and the cause of the size does not.
+		if n.Replicas > limit || in.q > 0 && highest(s.Late).Replicas > limit {
+			d.Binding = &d.Ceilings[least]
+			if f.n == limit {
+				f.bound = row
+			}
 		}
 		switch {
 		case f.n >= in.current:
 			s.ExcessSince = time.Time{}
 			grow(p, s, in, o, n, &f)
 		default:
-			s = shrink(p, s, in, o, n, limit, &f, &d)
+			s = shrink(p, s, in, o, d.Ceilings[least], &f, &d)
 		}
 	}
 	if f.n > p.Max {
@@ -166,13 +171,21 @@ func (s State) idleSlots(in inputs, now time.Time) bool {
 }
 
 // stuck reports whether work waits or runs before ready workers and nothing has ended for longer than any job should take.
+// How long that is comes from jobs that ended, or from what was declared: one that hangs must not excuse itself.
 func (s State) stuck(in inputs, now time.Time) bool {
-	w := in.w
+	w, usual := in.w, in.ended
 	if math.IsInf(w, 1) {
 		w = 0
 	}
-	return in.q+in.b > 0 && in.ready > 0 && now.Sub(s.ProgressAt).Seconds() >= max(60, w, 5*in.s, 2*in.d1)
+	if usual == 0 {
+		usual = unheardOf
+	}
+	return in.q+in.b > 0 && in.ready > 0 && now.Sub(s.ProgressAt).Seconds() >= max(60, w, 5*usual, 2*in.d1)
 }
+
+// unheardOf is the service time, in seconds, that is believed of jobs nobody has seen the end of: with the factor five, an hour
+// without a single completion is stuck.
+const unheardOf = 720
 
 // notReady counts the replicas that should have been working long since, or die at their start.
 func (in inputs) notReady(o Observation) (overdue, dying int) {
@@ -280,37 +293,56 @@ func grow(p Policy, s State, in inputs, o Observation, n Need, f *fold) {
 }
 
 // shrink applies what keeps a pool from shrinking too soon, then the speed. A ceiling that dropped is obeyed even inside a hold.
-func shrink(p Policy, s State, in inputs, o Observation, n Need, limit int, f *fold, d *Decision) State {
-	current, now := in.current, o.At
+//
+// A step that keeps the present size gives its own reason. One that only makes the way down shorter does not: the reason of
+// the smaller size is why that much is needed, or what limits it.
+func shrink(p Policy, s State, in inputs, o Observation, least Ceiling, f *fold, d *Decision) State {
+	current, limit, now := in.current, least.Replicas, o.At
 	most := min(current, limit) // how much a hold may keep
+	keep := func(name, rule string, to int, evidence string, own, smaller Reason) {
+		subject := ""
+		switch {
+		case to == limit && (to < current || d.Binding != nil): // what is held is above it
+			own, subject = least.Reason, least.subject()
+		case to < current:
+			own = smaller
+		}
+		f.step(name, subject, rule, to, evidence, own)
+	}
 	steadyHold, lateHold := in.holds(p)
+	late := Recovering
+	if in.q == 0 {
+		late = DemandMet // it was late, and is cleared
+	}
 
 	if until := s.StartedAt.Add(steadyHold); now.Before(until) && f.n < most {
-		f.step("restart", "", "nothing goes in the first "+span(steadyHold.Seconds()), most,
-			"started "+span(now.Sub(s.StartedAt).Seconds())+" ago", RestartHold)
+		keep("restart", "nothing goes in the first "+span(steadyHold.Seconds()), most,
+			"started "+span(now.Sub(s.StartedAt).Seconds())+" ago, "+span(until.Sub(now).Seconds())+" left", RestartHold, DemandMet)
 		d.NextChangeAt = until
 	}
 	for _, h := range []struct {
-		name  string
-		peaks []Peak
-		hold  time.Duration
-	}{{"hold", s.Steady, steadyHold}, {"hold, drain", s.Late, lateHold}} {
+		name   string
+		peaks  []Peak
+		hold   time.Duration
+		reason Reason
+	}{{"hold", s.Steady, steadyHold, DemandMet}, {"hold, drain", s.Late, lateHold, late}} {
 		peak := highest(h.peaks)
 		if to := min(peak.Replicas, most); to > f.n {
-			f.step(h.name, "", "a need counts for "+span(h.hold.Seconds()), to,
-				fmt.Sprintf("%d needed %s ago", peak.Replicas, span(now.Sub(peak.At).Seconds())), HoldDown)
-			d.NextChangeAt = later(d.NextChangeAt, below(h.peaks, most, h.hold))
+			until := below(h.peaks, to, h.hold)
+			keep(h.name, "a need counts for "+span(h.hold.Seconds()), to, fmt.Sprintf("%d needed %s ago, %s left",
+				peak.Replicas, span(now.Sub(peak.At).Seconds()), span(until.Sub(now).Seconds())), HoldDown, h.reason)
+			d.NextChangeAt = later(d.NextChangeAt, until)
 		}
 	}
 	if in.idle && f.n == 0 && current > 0 && !in.idleLong(p, s, o) {
 		// Only reached when a saved state forgot a rate: a pool that may go to zero still waits for its idle time.
-		f.step("idle", "", "zero after "+span(p.IdleToZero.Seconds())+" empty", min(1, most),
-			"empty for "+span(now.Sub(s.IdleSince).Seconds()), HoldDown)
+		keep("idle", "zero after "+span(p.IdleToZero.Seconds())+" empty", min(1, most),
+			"empty for "+span(now.Sub(s.IdleSince).Seconds()), HoldDown, DemandMet)
 		d.NextChangeAt = later(d.NextChangeAt, s.IdleSince.Add(p.IdleToZero))
 	}
-	if keep := min(in.longRunning(o), most); keep > f.n {
-		f.step("running jobs", "", "jobs longer than the grace of "+span(in.grace)+" are not interrupted", keep,
-			fmt.Sprintf("%s in flight, of %s each", count(in.b), span(in.s)), HoldDown)
+	if to := min(in.longRunning(o), most); to > f.n {
+		keep("running jobs", "jobs longer than the grace of "+span(in.grace)+" are not interrupted", to,
+			fmt.Sprintf("%s in flight, of %s each", count(in.b), span(in.s)), HoldDown, DemandMet)
 	}
 
 	if f.n >= current {
@@ -328,7 +360,11 @@ func shrink(p Policy, s State, in inputs, o Observation, n Need, limit int, f *f
 		}
 	}
 	if least, rate := in.lowest(p, s, now, current); f.n < least {
-		f.step("step", "", rate.text("-"), least, fmt.Sprintf("%d wanted", f.n), StepLimit)
+		step := f.step
+		if d.Binding != nil { // on the way down to a ceiling that demand is above: the ceiling is why
+			step = f.add
+		}
+		step("step", "", rate.text("-"), least, fmt.Sprintf("%d wanted", f.n), StepLimit)
 		if len(s.Moves) > 0 {
 			d.NextChangeAt = later(d.NextChangeAt, s.Moves[len(s.Moves)-1].At.Add(rate.Per))
 		}
@@ -396,22 +432,22 @@ func (f *fold) add(name, subject, limit string, to int, evidence string, r Reaso
 	f.n = to
 }
 
-// ceiling goes down to a ceiling, when it is above.
+// ceiling goes down to a ceiling, when it is above. It is always one step.
 func (f *fold) ceiling(p Policy, o Observation, c Ceiling) {
+	name, limit, used := "share", count(float64(c.Replicas)), ""
 	switch c.Reason {
 	case PoolMax:
-		f.step("pool max", "", count(float64(c.Replicas)), min(f.n, c.Replicas), conflict(p, c), c.Reason)
+		name = "pool max"
 	case DownstreamThroughput:
+		name = "downstream"
 		for _, u := range p.Downstreams {
-			if l := limitOf(o, u); u.Downstream == c.Name && l.readable() {
-				limit := pace(l.PerSecond, l.Unit) + " at " + num(unitsPerJob(u, *l)) + " a job"
-				f.step("downstream", c.Name, limit, min(f.n, c.Replicas), joined(useEvidence(l), conflict(p, c)), c.Reason)
-				return
+			if l := limitOf(o, u); u.Downstream == c.Name && u.Unit == c.Unit && l.readable() {
+				limit, used = pace(l.PerSecond, l.Unit)+" at "+num(unitsPerJob(u, *l))+" a job", useEvidence(l)
+				break
 			}
 		}
-	default:
-		f.step("share", c.Name, count(float64(c.Replicas)), min(f.n, c.Replicas), conflict(p, c), c.Reason)
 	}
+	f.step(name, c.subject(), limit, min(f.n, c.Replicas), joined(used, conflict(p, c)), c.Reason)
 }
 
 func conflict(p Policy, c Ceiling) string {

@@ -45,7 +45,8 @@ type Grant struct {
 // Ceiling is a number of replicas past which more do not help or are not allowed.
 type Ceiling struct {
 	Reason   Reason `json:"reason"`
-	Name     string `json:"name"` // of what limits: the downstream, "pool"
+	Name     string `json:"name"`           // of what limits: the downstream, "pool"
+	Unit     string `json:"unit,omitempty"` // which of a downstream's limits it is
 	Replicas int    `json:"replicas"`
 	// Hard: never exceeded. Otherwise a pool that is above a ceiling that dropped comes down at the down rate.
 	Hard       bool    `json:"hard,omitempty"`
@@ -74,8 +75,9 @@ type Drain struct {
 	Seconds float64 `json:"seconds,omitempty"`
 	Low     float64 `json:"low,omitempty"`
 	High    float64 `json:"high,omitempty"`
-	// Net is completions minus arrivals, jobs/s.
-	Net float64 `json:"net"`
+	// Net is completions minus arrivals, jobs/s, and NetError its standard error.
+	Net      float64 `json:"net"`
+	NetError float64 `json:"net_error,omitempty"`
 	// Without is the time in seconds if the binding ceiling were not there; 0: no ceiling binds, or it would not clear either.
 	Without float64 `json:"without_ceiling,omitempty"`
 }
@@ -100,7 +102,7 @@ type Decision struct {
 	Sentence string    `json:"sentence"`          // the verdict in one sentence
 	Need     Need      `json:"need"`
 	Ceilings []Ceiling `json:"ceilings,omitempty"`
-	Binding  *Ceiling  `json:"binding,omitempty"` // the ceiling that binds, when demand is above it
+	Binding  *Ceiling  `json:"binding,omitempty"` // the ceiling that binds, when demand, held demand included, is above it
 	Steps    []Step    `json:"steps"`
 	// NextChangeAt is when the next scale-in is possible at the earliest; zero: now.
 	NextChangeAt time.Time `json:"next_change_at,omitzero"`

@@ -23,6 +23,7 @@ type inputs struct {
 
 	lambda, lambdaErr float64
 	s                 float64 // service time, seconds; 0: unknown
+	ended             float64 // the same without what still runs; 0: nothing has ended, and nobody declared one
 	ca2, cs2          float64
 	d, d1             float64 // D and D' = D + a tick, seconds
 	w                 float64 // promised oldest age, seconds; +Inf: none
@@ -51,6 +52,7 @@ func read(p Policy, s State, o Observation) inputs {
 	if in.s = sane(o.Estimates.ServiceTime); in.s == 0 {
 		in.s = p.ServiceTime.Seconds()
 	}
+	in.ended = max(0, in.s-sane(o.Estimates.ServiceRunning))
 	if o.Estimates.ServiceCount > 0 && usable(o.Estimates.ServiceCV2) {
 		in.cs2 = min(o.Estimates.ServiceCV2, 25)
 	}

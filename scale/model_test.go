@@ -300,7 +300,17 @@ func (m *model) observe() scale.Observation {
 	}
 	sample.Attempts = scale.Read(m.attempts, now)
 	sample.BusySeconds, sample.BusySquares = scale.Read(m.busySeconds, now), scale.Read(m.busySquares, now)
+	if len(m.running) > 0 {
+		longest := 0.0
+		for _, r := range m.running {
+			longest = max(longest, m.now-(r.end-r.service))
+		}
+		sample.Running = scale.Read(longest, now)
+	}
 	prior := estimate.Prior{ServiceTime: m.policy.ServiceTime, ColdStart: m.policy.StartsIn, Cycle: m.policy.Cycle, Horizon: m.policy.Horizon()}
+	if len(m.decisions) > 0 { // as the loop has it: saturated and falling behind
+		sample.Frozen = m.last().Drain.FallingBehind() && o.Replicas.Busy.Value >= 0.9*float64(o.Replicas.Ready*m.policy.Concurrency)
+	}
 	m.estimates, o.Estimates = estimate.Update(m.estimates, prior, sample)
 	if m.tweak != nil {
 		m.tweak(&o)

@@ -11,9 +11,9 @@ func outlook(p Policy, in inputs, o Observation, d Decision) (Drain, []Help) {
 		return Drain{State: "unknown"}, nil
 	}
 	x := sane(o.Estimates.Completion)
-	dr := Drain{Net: x - in.lambda}
-	// One standard error of the net rate: both rates are averages over about twice the short time constant.
+	// Both rates are averages over about twice the short time constant.
 	sigma := math.Sqrt(x/(2*rateSpan(in)) + in.lambdaErr*in.lambdaErr)
+	dr := Drain{Net: x - in.lambda, NetError: sigma}
 	switch {
 	case in.q == 0:
 		dr.State = "empty"
@@ -30,7 +30,7 @@ func outlook(p Policy, in inputs, o Observation, d Decision) (Drain, []Help) {
 	}
 	var helps []Help
 	if d.Binding != nil && in.s > 0 {
-		dr.Without = in.clears(d.Need.Replicas)
+		dr.Without = in.clears(max(d.Need.Replicas, d.Binding.Replicas))
 		helps = in.raise(p, o, d)
 	}
 	switch {
@@ -82,7 +82,7 @@ func (in inputs) raise(p Policy, o Observation, d Decision) []Help {
 	case DownstreamThroughput:
 		for _, u := range p.Downstreams {
 			l := limitOf(o, u)
-			if u.Downstream != d.Binding.Name || !l.readable() {
+			if u.Downstream != d.Binding.Name || u.Unit != d.Binding.Unit || !l.readable() {
 				continue
 			}
 			units := unitsPerJob(u, *l)
@@ -113,6 +113,9 @@ func ruledOut(in inputs, o Observation, d Decision) []string {
 	return append(out, "data age ("+span(oldest)+")")
 }
 
+// FallingBehind reports whether the backlog grows by more than chance explains: three standard errors.
+func (d Drain) FallingBehind() bool { return d.State == "grows" && -d.Net > 3*d.NetError }
+
 // Text says the outlook in words: "about 38m (25m-1h01m)", "grows 12/s: will not drain".
 func (d Drain) Text() string {
 	switch d.State {
@@ -126,6 +129,9 @@ func (d Drain) Text() string {
 		}
 		return "about " + span(d.Seconds) + " (" + span(d.Low) + "-" + high + ")"
 	case "grows":
+		if -d.Net <= d.NetError {
+			return "does not shrink: as much comes as goes"
+		}
 		return fmt.Sprintf("grows %s/s: will not drain", num(-d.Net))
 	case "stalled":
 		return "stalled: nothing completes"

@@ -251,6 +251,9 @@ func check(t failer, p scale.Policy, s scale.State, o scale.Observation, g scale
 	if d.Sentence == "" || !slices.ContainsFunc(scale.Reasons(), func(r scale.ReasonInfo) bool { return r.Reason == d.Reason }) {
 		t.Fatalf("reason %q, sentence %q", d.Reason, d.Sentence)
 	}
+	if holds := []scale.Reason{scale.HoldDown, scale.DeadBand, scale.RestartHold, scale.StaleHold}; d.Desired < d.Current && slices.Contains(holds, d.Reason) {
+		t.Fatalf("%d → %d by %s, which keeps a size", d.Current, d.Desired, d.Reason)
+	}
 	if d.Desired == 0 && d.Current > 0 && max(p.Max, 0) > 0 && (o.Backlog.Value > 0 || o.InFlight.Value > 0 || !o.Backlog.Known() || !o.InFlight.Known()) &&
 		g.Need.Replicas > 0 && len(g.Limits) == 0 {
 		t.Fatalf("to zero with %v waiting and %v in flight", o.Backlog, o.InFlight)

@@ -1,10 +1,13 @@
 package scale_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/headrace/headrace/scale"
 )
@@ -187,6 +190,63 @@ func TestS17_NothingCompletesIsStuck(t *testing.T) {
 	}
 }
 
+// TestS17_AHangingJobOfANewPool: the first job of a pool whose service time nobody knows hangs for hours. It is worth the worker
+// it has, whatever its age says about the time a job may take, and after an hour it is stuck.
+func TestS17_AHangingJobOfANewPool(t *testing.T) {
+	for _, start := range []time.Duration{time.Second, 3 * time.Minute} {
+		m := newModel(t, scale.Policy{Max: 100, StartsIn: start, Objective: scale.Objective{OldestAge: 30 * time.Second}})
+		m.dump(10, 1, 1e6)
+		m.until(3000)
+		if m.peak > 1 || m.saw(scale.Stuck) {
+			t.Errorf("cold start %v: %d workers at most for one job; stuck within the hour: %v", start, m.peak, m.saw(scale.Stuck))
+		}
+		m.until(4500)
+		if m.peak > 1 || !slices.Contains(m.last().Alarms, scale.Stuck) {
+			t.Errorf("cold start %v: %d workers at most for one job, alarms %v after an hour; want 1, %s", start, m.peak, m.last().Alarms, scale.Stuck)
+		}
+	}
+}
+
+// TestLongJobsOfANewPool: forty jobs of two hours in a pool that knows nothing about them. Most have a worker within minutes and all
+// within half an hour, although none has ended; nothing is taken for stuck before an hour.
+func TestLongJobsOfANewPool(t *testing.T) {
+	m := newModel(t, scale.Policy{Max: 100, StartsIn: 10 * time.Second, Objective: scale.Objective{OldestAge: time.Minute}})
+	m.dump(10, 40, 7200)
+	m.until(190)
+	early := len(m.running)
+	m.until(1800)
+	if early < 35 || len(m.running) != 40 {
+		t.Errorf("%d of 40 jobs run after three minutes and %d after half an hour, want 35 at least and all", early, len(m.running))
+	}
+	m.until(3500)
+	if m.peak > 40 || m.interrupted > 0 || slices.Contains(m.last().Alarms, scale.Stuck) {
+		t.Errorf("%d workers at most, %d jobs interrupted, alarms %v", m.peak, m.interrupted, m.last().Alarms)
+	}
+}
+
+// TestNoWorkerGoesWhileAPromiseIsBroken: once the oldest job cannot be on time any more, no worker goes that a job there is could use.
+func TestNoWorkerGoesWhileAPromiseIsBroken(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := genPolicy(t)
+		p.Objective.OldestAge = seconds(rapid.Float64Range(1, 600).Draw(t, "w"))
+		p.Objective.Drain = p.Objective.OldestAge
+		o := genObservation(t, p)
+		current := rapid.IntRange(1, p.Max).Draw(t, "size")
+		o.Replicas.Ready = rapid.IntRange(0, current).Draw(t, "ready")
+		o.Replicas.Desired = current
+		o.Replicas.Starting = make([]float64, current-o.Replicas.Ready)
+		o.Backlog.Value = max(1, o.Backlog.Value)
+		o.OldestAge.Value = p.Objective.OldestAge.Seconds() * rapid.Float64Range(1, 10).Draw(t, "late")
+		d, _ := decide(p, scale.State{StartedAt: anchor.Add(-time.Hour), ProgressAt: anchor}, o)
+		jobs := (o.Backlog.Value + o.InFlight.Value) / float64(p.Concurrency)
+		// A tick of it may be worked off before the workers that stay are fewer.
+		least := min(float64(current), jobs/(1+p.Cycle.Seconds()/o.Estimates.ServiceTime))
+		if float64(d.Desired) < math.Floor(least) {
+			t.Fatalf("%d → %d by %s with %v jobs, the oldest %v past the promise", current, d.Desired, d.Reason, jobs, o.OldestAge.Value)
+		}
+	})
+}
+
 // TestS19_FromZeroToTheSizedNumberInOneWrite: 5,000 jobs arrive at a pool of none.
 func TestS19_FromZeroToTheSizedNumberInOneWrite(t *testing.T) {
 	for _, up := range [][]scale.Rate{nil, {{Percent: 100, Per: 15 * time.Second}}} {
@@ -285,6 +345,18 @@ func TestShortStoryUnderARateLimit(t *testing.T) {
 		least, most := m.bounds(16)
 		if rate < 0.9*4 || most > 8 {
 			t.Errorf("seed %d: %.2f jobs/s under backlog with %d to %d replicas; want at least 3.6 of 4 with at most 8", seed, rate, least, most)
+		}
+		verdicts, sizes := map[scale.Reason]bool{}, 0
+		for _, d := range m.decisions {
+			if at := d.At.Sub(epoch).Seconds(); at >= 15 && at < 28 {
+				verdicts[d.Reason] = true
+				if d.Desired != d.Current {
+					sizes++
+				}
+			}
+		}
+		if len(verdicts) != 1 || !verdicts[scale.DownstreamThroughput] || sizes > 2 {
+			t.Errorf("seed %d: under the limit %d changes of size and the verdicts %v; want at most 2, and one", seed, sizes, verdicts)
 		}
 		m.until(60)
 		if !m.saw(scale.DownstreamThroughput) || m.desired > 4 {

@@ -115,6 +115,12 @@ func (in inputs) steady(p Policy, s State, o Observation) (Term, bool) {
 		rate += in.lambdaErr // an error of the rate cannot be corrected in time
 	}
 	slots, known := in.keepUp(p, rate, in.s), false
+	if in.s > in.ended {
+		// What still runs says that a job may take long, and nothing of the jobs to come: a slot for each there is will do.
+		if alt := max(in.keepUp(p, rate, in.ended), in.q+in.b); alt < slots {
+			slots, known = alt, true
+		}
+	}
 	if slots == 0 {
 		return Term{}, false
 	}

@@ -204,7 +204,7 @@ func frozen(last journal.Record) bool {
 	}
 	o := last.Observation
 	slots := float64(o.Replicas.Ready * max(1, last.Policy.Concurrency))
-	return last.Decision.Drain.State == "grows" && o.Replicas.Busy.Known() && slots > 0 && o.Replicas.Busy.Value >= 0.9*slots
+	return last.Decision.Drain.FallingBehind() && o.Replicas.Busy.Known() && slots > 0 && o.Replicas.Busy.Value >= 0.9*slots
 }
 
 // known takes a number over; what is impossible is unknown.
