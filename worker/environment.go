@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -15,6 +16,7 @@ type Environment struct {
 	Pool      string        // HEADRACE_POOL
 	Worker    string        // HEADRACE_WORKER; default made by [Name]
 	TokenFile string        // HEADRACE_TOKEN_FILE; empty: no token
+	Slots     int           // HEADRACE_SLOTS, the pool's concurrency; default 1
 	Grace     time.Duration // HEADRACE_GRACE, such as 30s; zero: the default of [Options]
 }
 
@@ -29,6 +31,14 @@ func ReadEnvironment(getenv func(string) string) (Environment, error) {
 	}
 	if e.Worker == "" {
 		e.Worker = Name()
+	}
+	e.Slots = 1
+	if s := getenv("HEADRACE_SLOTS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return e, fmt.Errorf("HEADRACE_SLOTS: %q is not a number of at least 1", s)
+		}
+		e.Slots = n
 	}
 	if g := getenv("HEADRACE_GRACE"); g != "" {
 		d, err := time.ParseDuration(g)

@@ -22,12 +22,16 @@ type HTTPOptions struct {
 	Client *http.Client
 	// Header is added to each request.
 	Header http.Header
+	// Throttles names, by status, the downstream on whose behalf an answer says "too many": the whole fleet then leaves
+	// it alone for as long as Retry-After says, not just this job.
+	Throttles map[int]string
 }
 
 // HTTP returns a handler that posts each job to url. The payload is the body; Headrace-Job-Id, Headrace-Attempt and
 // Headrace-Pool, an Idempotency-Key equal to the job's id, and the job's own headers are the header.
 //
 //	2xx                 done; the body, at most [queue.MaxPayload] bytes, is the result (a larger one: dead)
+//	of Throttles        released, and nobody uses the downstream for as long as Retry-After says (default 1 s)
 //	429, 503            released, for as long as Retry-After says (default 1 s)
 //	other 4xx           dead
 //	5xx, 3xx            a failed attempt
@@ -84,6 +88,8 @@ func post(ctx context.Context, url string, opts HTTPOptions, job *Job) ([]byte, 
 		return nil, Permanent(fmt.Errorf("%s answered more than the %d bytes a result may have", url, queue.MaxPayload))
 	case code >= 200 && code < 300:
 		return body, nil
+	case opts.Throttles[code] != "":
+		return nil, &Throttled{Downstream: opts.Throttles[code], RetryAfter: retryAfter(res.Header.Get("Retry-After"))}
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		return nil, &release{after: retryAfter(res.Header.Get("Retry-After")), why: answered(url, res, body)}
 	case code >= 400 && code < 500:

@@ -132,3 +132,17 @@ func TestHTTPNetworkFaults(t *testing.T) {
 		}
 	})
 }
+
+// A status that stands for a downstream keeps the whole fleet away from it, as Retry-After says.
+func TestHTTPThrottleNamesItsDownstream(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(529)
+	}))
+	defer srv.Close()
+	_, err := HTTP(srv.URL, HTTPOptions{Throttles: map[int]string{529: "llm"}})(t.Context(), &Job{ID: "j"})
+	var throttled *Throttled
+	if !errors.As(err, &throttled) || throttled.Downstream != "llm" || throttled.RetryAfter != 7*time.Second {
+		t.Errorf("got %v, want it throttled by llm for 7s", err)
+	}
+}

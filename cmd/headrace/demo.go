@@ -97,7 +97,7 @@ func newDemoWorkerCmd(c *cli) *cobra.Command {
 			}
 			handler := demo.Handler(os.Getenv("DEMO_PROVIDER"))
 			w := worker.New(env.Dial(), handler, worker.Options{
-				Slots: 1, Grace: env.Grace, StartDelay: time.Millisecond, Wait: 5 * time.Second, Report: time.Second,
+				Slots: env.Slots, Grace: env.Grace, StartDelay: time.Millisecond, Wait: 5 * time.Second, Report: time.Second,
 			})
 			return w.RunUntilSignal(context.WithoutCancel(cmd.Context()))
 		},

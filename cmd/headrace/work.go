@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/url"
 	"os/exec"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,7 @@ import (
 type workFlags struct {
 	pool, worker, tokenFile string
 	httpURL                 string
+	throttle                []string
 	slots                   int
 	grace, startDelay       time.Duration
 	verbose                 bool
@@ -76,6 +79,7 @@ The first SIGTERM or SIGINT finishes what runs, for at most --grace; a second on
 	flags.StringVar(&f.worker, "worker", env.Worker, "unique name of this worker (HEADRACE_WORKER)")
 	flags.StringVar(&f.tokenFile, "token-file", env.TokenFile, "file that holds the bearer token (HEADRACE_TOKEN_FILE)")
 	flags.StringVar(&f.httpURL, "http", "", "post each job to this URL")
+	flags.StringArrayVar(&f.throttle, "throttle", nil, "with --http: DOWNSTREAM=STATUS[,STATUS], answers that mean that the downstream had too many calls")
 	flags.IntVar(&f.slots, "slots", 1, "jobs at a time")
 	flags.DurationVar(&f.grace, "grace", env.Grace, "longest time to finish after SIGTERM (HEADRACE_GRACE)")
 	flags.DurationVar(&f.startDelay, "start-delay", 200*time.Millisecond, "longest random wait before the first claim")
@@ -84,6 +88,27 @@ The first SIGTERM or SIGINT finishes what runs, for at most --grace; a second on
 		flags.Lookup("worker").DefValue = "HOST-PID-RANDOM" // help reads the same everywhere
 	}
 	return cmd
+}
+
+// throttles reads the --throttle flags.
+func (f workFlags) throttles() (map[int]string, error) {
+	out := map[int]string{}
+	for _, text := range f.throttle {
+		name, statuses, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, usage("work: --throttle %q: it must be like llm-provider=429,529", text)
+		}
+		for _, s := range strings.Split(statuses, ",") {
+			code, err := strconv.Atoi(s)
+			if err != nil || code < 400 || code > 599 {
+				return nil, usage("work: --throttle %q: %q is not a status from 400 to 599", text, s)
+			}
+			if out[code] == "" {
+				out[code] = name
+			}
+		}
+	}
+	return out, nil
 }
 
 // handler makes what runs each job, and finds mistakes before a job does.
@@ -102,7 +127,11 @@ func (f workFlags) handler(c *cli, args []string) (worker.Handler, error) {
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 			return nil, usage("work: --http %q is not an http or https URL", f.httpURL)
 		}
-		return worker.HTTP(f.httpURL, worker.HTTPOptions{}), nil
+		throttles, err := f.throttles()
+		if err != nil {
+			return nil, err
+		}
+		return worker.HTTP(f.httpURL, worker.HTTPOptions{Throttles: throttles}), nil
 	case len(args) == 0:
 		return nil, usage("work: what runs the jobs? give --http URL or -- CMD")
 	}

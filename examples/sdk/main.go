@@ -20,7 +20,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	w := worker.New(env.Dial(), ask(os.Getenv("PROVIDER_URL")), worker.Options{Slots: 4, Grace: env.Grace})
+	w := worker.New(env.Dial(), ask(os.Getenv("PROVIDER_URL")), worker.Options{Slots: env.Slots, Grace: env.Grace})
 	if err := w.RunUntilSignal(context.Background()); err != nil {
 		log.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,12 +43,14 @@ func newWorkers(cfg *config.Config, opts Options, url string, d *dispatch.Dispat
 		}
 	}
 	for _, p := range cfg.Pools {
-		env := []string{"HEADRACE_SERVER=" + url, "HEADRACE_TOKEN_FILE=" + tokenFile}
+		env := []string{
+			"HEADRACE_SERVER=" + url, "HEADRACE_TOKEN_FILE=" + tokenFile, "HEADRACE_SLOTS=" + strconv.Itoa(p.Scale.Concurrency),
+		}
 		for _, k := range slices.Sorted(maps.Keys(p.Starts.Env)) {
 			env = append(env, k+"="+string(p.Starts.Env[k]))
 		}
 		ws.byPool[p.Name] = process.New(p.Name, process.Options{
-			Argv: argv(opts.Executable, p), Env: env, Dir: p.Starts.Dir, Grace: p.Starts.Grace,
+			Argv: argv(opts.Executable, cfg, p), Env: env, Dir: p.Starts.Dir, Grace: p.Starts.Grace,
 			LogDir:   filepath.Join(cfg.Server.DataDir, "logs"),
 			Guard:    []string{opts.Executable, "guard", "--"},
 			Drain:    func(_ context.Context, worker string) error { return ws.drain(worker) },
@@ -62,12 +65,19 @@ func newWorkers(cfg *config.Config, opts Options, url string, d *dispatch.Dispat
 
 // argv is what is run for each worker of a pool: the program itself when it speaks the worker protocol, else
 // headrace work around it.
-func argv(executable string, p config.Pool) []string {
+func argv(executable string, cfg *config.Config, p config.Pool) []string {
 	if len(p.Starts.Worker) > 0 {
 		return p.Starts.Worker
 	}
 	work := []string{executable, "work", "--pool", p.Name, "--slots", strconv.Itoa(p.Scale.Concurrency), "--grace", p.Starts.Grace.String()}
 	if p.Starts.HTTP != "" {
+		for _, u := range p.Uses {
+			statuses := make([]string, len(cfg.Downstreams[u.Downstream].ThrottleStatus))
+			for i, code := range cfg.Downstreams[u.Downstream].ThrottleStatus {
+				statuses[i] = strconv.Itoa(code)
+			}
+			work = append(work, "--throttle", u.Downstream+"="+strings.Join(statuses, ","))
+		}
 		return append(work, "--http", p.Starts.HTTP)
 	}
 	return append(append(work, "--"), p.Starts.Command...)

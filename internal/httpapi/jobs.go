@@ -243,7 +243,7 @@ func (s *server) publish(ctx context.Context, pool string, jobs []queue.Job, at 
 }
 
 func publishProblem(err error) *huma.ErrorModel {
-	p := problemOf(err).(*huma.ErrorModel) //nolint:errcheck,forcetypeassert // it makes no other
+	p := problemOf(err)
 	if p.Type == problemConflict {
 		p.Type, p.Status, p.Title = problemKeyReused, http.StatusUnprocessableEntity, http.StatusText(http.StatusUnprocessableEntity)
 	}

@@ -31,7 +31,7 @@ func newProblem(status int, kind, detail string) *huma.ErrorModel {
 }
 
 // problemOf maps an error from below to a problem. What went wrong inside is not shown to callers.
-func problemOf(err error) error {
+func problemOf(err error) *huma.ErrorModel {
 	switch {
 	case errors.Is(err, queue.ErrNotFound), errors.Is(err, dispatch.ErrNoPool):
 		return newProblem(http.StatusNotFound, problemNotFound, err.Error())
