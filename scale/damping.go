@@ -2,6 +2,7 @@ package scale
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -157,17 +158,20 @@ func remember(p Policy, moves []Move, m Move) []Move {
 			keep = max(keep, r.Per)
 		}
 	}
-	out := make([]Move, 0, len(moves)+1)
-	for _, old := range moves {
-		if old.At.After(m.At) { // the clock was set back
-			old.At = m.At
-		}
-		if m.At.Sub(old.At) <= keep {
-			out = append(out, old)
+	out := moves
+	if n := len(out); n > 0 && out[n-1].At.After(m.At) { // the clock was set back
+		out = slices.Clone(out)
+		for i := range out {
+			if out[i].At.After(m.At) {
+				out[i].At = m.At
+			}
 		}
 	}
+	for len(out) > 0 && m.At.Sub(out[0].At) > keep {
+		out = out[1:]
+	}
 	if m.From != m.To {
-		out = append(out, m)
+		out = append(slices.Clip(out), m) // the state before keeps its own
 	}
 	if len(out) > maxMoves {
 		// The oldest moves of one direction become one: what matters is where the pool came from.

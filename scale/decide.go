@@ -72,7 +72,11 @@ func Decide(p Policy, s State, o Observation, g Grant) (Decision, State) {
 	d.RuledOut = ruledOut(in, o, d)
 
 	s.Desired = d.Desired
-	s.Moves = remember(p, s.Moves, Move{o.At, in.current, d.Desired})
+	moved := Move{At: o.At, From: in.current, To: d.Desired}
+	if p.Observe {
+		moved.To = moved.From // nobody does it
+	}
+	s.Moves = remember(p, s.Moves, moved)
 	return d, s
 }
 

@@ -92,6 +92,7 @@ type pool struct {
 	stats    source[queue.Stats]
 	count    source[actuator.Count]
 	seen     map[string]bool // workers that have been seen working
+	since    time.Time       // of the first count in this process
 	acted    bool            // Scale was called since this process started
 	recorded time.Time
 	last     journal.Record

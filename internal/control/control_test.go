@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
 	"testing"
@@ -172,6 +173,11 @@ func TestObserveModeChangesNothing(t *testing.T) {
 	if len(j.Records()) != 1 || j.Records()[0].Decision.Desired == 0 {
 		t.Errorf("records %+v, want one that wants workers", j.Records())
 	}
+	a.n = 1 // by somebody else's hand
+	l.Step(t.Context(), time.Now())
+	if d := l.Latest()[0].Decision; d.Current != 1 {
+		t.Errorf("decides from %d replicas, the pool has 1", d.Current)
+	}
 }
 
 // State survives a restart: what the estimators knew, and that the last size was asked for, although the new process's
@@ -206,17 +212,67 @@ func TestARestartGoesOnFromTheLastSize(t *testing.T) {
 	}
 }
 
+// Workers that outlive a restart of the control plane come back to it. How long ago they were ordered is not how long they took to start.
+func TestWorkersOlderThanTheProcessSayNothingOfStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fleet.New(time.Minute)
+		a := &crew{workers: []actuator.Worker{{ID: "a", State: actuator.Running, OrderedAt: time.Now().Add(-5 * time.Hour)}}}
+		l, err := control.New(t.Context(), []control.Pool{{Policy: policy("p"), Queue: waiting(1), Actuator: a}}, &journaltest.Memory{}, f, downstreammemory.New(nil), control.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Step(t.Context(), time.Now())
+		f.Claimed("p", "a", 1, nil)
+		time.Sleep(2 * time.Second)
+		a.workers = append(a.workers, actuator.Worker{ID: "b", State: actuator.Running, OrderedAt: time.Now()})
+		time.Sleep(3 * time.Second)
+		f.Claimed("p", "b", 1, nil)
+		l.Step(t.Context(), time.Now())
+		e := l.Latest()[0].Observation.Estimates
+		if e.ColdStarts != 1 || e.ColdStart != 3 {
+			t.Errorf("cold start %v s from %d starts, want 3 s from the one that was seen", e.ColdStart, e.ColdStarts)
+		}
+	})
+}
+
+// crew is an actuator that knows its workers.
+type crew struct {
+	target
+	workers []actuator.Worker
+}
+
+func (a *crew) Count(context.Context) (actuator.Count, error) {
+	return actuator.Count{At: time.Now(), Desired: len(a.workers), Workers: a.workers}, nil
+}
+
+// timeless is an actuator whose counts are of the moment they are read.
+type timeless struct{ target }
+
+func (a *timeless) Count(ctx context.Context) (actuator.Count, error) {
+	c, err := a.target.Count(ctx)
+	c.At = time.Time{}
+	return c, err
+}
+
 // BenchmarkStep decides many pools in one cycle; the sources answer from memory.
 func BenchmarkStep(b *testing.B) {
+	now := time.Now()
+	fresh := source(func(context.Context) (queue.Stats, error) {
+		s, err := waiting(50)(b.Context())
+		for _, n := range []*queue.Number{&s.Backlog, &s.InFlight, &s.Delayed, &s.OldestAge, &s.Arrivals, &s.Completions} {
+			n.At = now
+		}
+		return s, err
+	})
 	pools := make([]control.Pool, 1000)
 	for i := range pools {
-		pools[i] = control.Pool{Policy: policy("p" + string(rune('a'+i%26)) + time.Duration(i).String()), Queue: waiting(50), Actuator: &target{}}
+		pools[i] = control.Pool{Policy: policy(fmt.Sprint("p", i)), Queue: fresh, Actuator: &timeless{}}
 	}
 	l, err := control.New(b.Context(), pools, &journaltest.Memory{}, fleet.New(time.Minute), downstreammemory.New(nil), control.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	now := time.Now()
+	b.ReportAllocs()
 	for b.Loop() {
 		now = now.Add(time.Second)
 		l.Step(b.Context(), now)

@@ -128,12 +128,16 @@ func (l *Loop) observePool(ctx context.Context, p *pool, now time.Time, deadline
 
 // replicas joins what the actuator started with what has been seen working, and returns how long the new ones took.
 func (p *pool) replicas(c actuator.Count, working map[string]time.Time, now time.Time) (r scale.Replicas, starts []float64) {
+	if p.since.IsZero() {
+		p.since = now
+	}
 	r = scale.Replicas{At: c.At, Desired: c.Desired, Ready: c.Ready, Draining: c.Draining}
 	if r.At.IsZero() {
 		r.At = now
 	}
-	// An actuator that lost its memory with this process is still the one that was told the last size.
-	if !p.acted {
+	// An actuator that lost its memory with this process is still the one that was told the last size. In observe mode nobody
+	// was told anything.
+	if !p.acted && !p.Policy.Observe {
 		r.Desired = max(r.Desired, p.memory.Scale.Desired)
 	}
 	if c.Workers == nil {
@@ -155,7 +159,10 @@ func (p *pool) replicas(c actuator.Count, working map[string]time.Time, now time
 			r.Ready++
 			if !p.seen[w.ID] {
 				p.seen[w.ID] = true
-				starts = append(starts, max(0, at.Sub(w.OrderedAt).Seconds()))
+				// Of workers older than this process nobody saw the start, only that they came back to it.
+				if !w.OrderedAt.Before(p.since) {
+					starts = append(starts, max(0, at.Sub(w.OrderedAt).Seconds()))
+				}
 			}
 		default:
 			r.Starting = append(r.Starting, max(0, now.Sub(w.OrderedAt).Seconds()))
