@@ -71,6 +71,7 @@ func (d *Dispatcher) pool(name string) (Pool, error) {
 // Claim leases up to r.Max jobs to a worker, waiting up to r.Wait for the first. A worker that was told to go gets none.
 // Leases that were taken for a caller who is gone are released.
 func (d *Dispatcher) Claim(ctx context.Context, pool string, r protocol.ClaimRequest) (protocol.ClaimAnswer, error) {
+	arrived := time.Now()
 	p, err := d.pool(pool)
 	if err != nil {
 		return protocol.ClaimAnswer{}, err
@@ -78,23 +79,25 @@ func (d *Dispatcher) Claim(ctx context.Context, pool string, r protocol.ClaimReq
 	if r.Worker == "" || r.Max < 1 {
 		return protocol.ClaimAnswer{}, fmt.Errorf("claim of pool %q: worker must be named and max at least 1: %w", pool, ErrBadRequest)
 	}
-	order := d.fleet.Claimed(pool, r.Worker, r.Slots, nil)
+	order, ordered := d.fleet.Claimed(pool, r.Worker, r.Slots)
 	if order != protocol.Run {
 		return protocol.ClaimAnswer{Order: order}, nil
 	}
 	wait, cancel := context.WithTimeout(ctx, min(span(r.Wait), MaxWait))
 	defer cancel()
-	stop := context.AfterFunc(d.fleet.Ordered(pool, r.Worker), cancel) // a worker that is told to go waits no longer
+	stop := context.AfterFunc(ordered, cancel) // a worker that is told to go waits no longer
 	defer stop()
 
-	leases, reserved, err := d.claim(ctx, wait, p, r)
+	leases, reserved, asked, err := d.claim(ctx, wait, p, r)
 	if err != nil {
 		return protocol.ClaimAnswer{}, fmt.Errorf("claim of pool %q: %w", pool, err)
 	}
-	if ctx.Err() != nil && len(leases) > 0 {
+	if ctx.Err() != nil {
 		d.giveBack(ctx, p, leases, reserved)
 		return protocol.ClaimAnswer{}, ctx.Err()
 	}
+	// The queue counts a lease from when it was asked, the worker from before it sent its claim.
+	waited := max(0, asked.Sub(arrived))
 	answer := protocol.ClaimAnswer{Leases: make([]protocol.Lease, len(leases))}
 	refs := make([]protocol.LeaseRef, len(leases))
 	permits := permitsOf(reserved)
@@ -103,16 +106,29 @@ func (d *Dispatcher) Claim(ctx context.Context, pool string, r protocol.ClaimReq
 		answer.Leases[i] = protocol.Lease{
 			ID: l.JobID, Token: l.Token, Job: l.JobID, Attempt: l.Attempt, Crashes: l.Crashes,
 			Tenant: l.Tenant, Priority: l.Priority, Headers: l.Headers, Payload: l.Payload,
-			ExpiresIn: protocol.SecondsOf(l.For), MaxIn: protocol.SecondsOf(l.Max), HeartbeatEvery: protocol.SecondsOf(min(p.Heartbeat, l.For/3)), Permits: permits,
+			ExpiresIn: since(l.For, waited), MaxIn: since(l.Max, waited), HeartbeatEvery: protocol.SecondsOf(min(p.Heartbeat, l.For/3)), Permits: permits,
 		}
 	}
-	answer.Order = d.fleet.Claimed(pool, r.Worker, r.Slots, refs)
+	known := false
+	if answer.Order, known = d.fleet.Given(r.Worker, refs); !known { // it died, or left, while its claim waited
+		d.giveBack(ctx, p, leases, reserved)
+		return protocol.ClaimAnswer{Order: protocol.Drain}, nil
+	}
 	return answer, nil
 }
 
+// since is how long a span lasts for one who began to count it earlier by more; zero has no end.
+func since(span, more time.Duration) protocol.Seconds {
+	if span <= 0 {
+		return 0
+	}
+	return protocol.SecondsOf(span + more)
+}
+
 // claim tries at once, then each time there may be work, until there are jobs and permits for them or wait ends; then it
-// returns none. What it takes it takes under ctx, so that a claim that does not wait is a claim all the same.
-func (d *Dispatcher) claim(ctx, wait context.Context, p Pool, r protocol.ClaimRequest) ([]queue.Lease, []downstream.Ask, error) {
+// returns none. What it takes it takes under ctx, so that a claim that does not wait is a claim all the same. The leases
+// count from asked.
+func (d *Dispatcher) claim(ctx, wait context.Context, p Pool, r protocol.ClaimRequest) (_ []queue.Lease, _ []downstream.Ask, asked time.Time, _ error) {
 	waiter, canWait := p.Queue.(queue.Waiter)
 	request := queue.Request{Worker: r.Worker}
 	receive := ctx
@@ -124,23 +140,23 @@ func (d *Dispatcher) claim(ctx, wait context.Context, p Pool, r protocol.ClaimRe
 		asks := d.asks(ctx, p, r.Max)
 		granted, err := d.reserve(wait, asks, r.Max)
 		if err != nil {
-			return nil, nil, ended(wait, err)
+			return nil, nil, asked, ended(wait, err)
 		}
-		request.Max = granted
+		request.Max, asked = granted, time.Now()
 		leases, err := p.Queue.Receive(receive, request)
 		if unused := granted - len(leases); unused > 0 && len(asks) > 0 {
 			if back := d.store.Return(context.WithoutCancel(ctx), asks, unused); back != nil && len(leases) == 0 {
-				return nil, nil, back
+				return nil, nil, asked, back
 			}
 		}
 		if err != nil {
-			return nil, nil, ended(wait, err)
+			return nil, nil, asked, ended(wait, err)
 		}
 		if len(leases) > 0 || !canWait {
-			return leases, asks, nil
+			return leases, asks, asked, nil
 		}
 		if err := waiter.Wait(wait, r.Worker); err != nil {
-			return nil, nil, ended(wait, err)
+			return nil, nil, asked, ended(wait, err)
 		}
 	}
 }
@@ -200,6 +216,9 @@ func measured(st downstream.State, u Use) float64 {
 
 // giveBack releases leases whose claimer is gone, with their permits.
 func (d *Dispatcher) giveBack(ctx context.Context, p Pool, leases []queue.Lease, asks []downstream.Ask) {
+	if len(leases) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	back := make([]queue.Settlement, len(leases))

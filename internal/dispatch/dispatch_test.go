@@ -267,6 +267,56 @@ func TestLeasesOfWorkersThatAreGone(t *testing.T) {
 	})
 }
 
+// A lease counts from the moment it was made, not from when its claim began to wait for it: a claim that waited for longer
+// than a lease lasts brings a whole lease all the same.
+func TestALeaseIsWholeAfterALongWait(t *testing.T) {
+	atDesk(t, false, func(d *desk) {
+		const waited = 29 * time.Second
+		answer := make(chan protocol.ClaimAnswer, 1)
+		sent := time.Now()
+		go func() { answer <- d.claim("w", 1, 30*time.Second) }()
+		time.Sleep(waited)
+		d.publish(1)
+		a := <-answer
+		if len(a.Leases) != 1 {
+			t.Fatalf("%d leases, want 1", len(a.Leases))
+		}
+		l := a.Leases[0]
+		if ends := sent.Add(l.ExpiresIn.Duration()); time.Until(ends) != 30*time.Second {
+			t.Errorf("the lease of 30s ends %v after it was made, counted from the request", time.Until(ends))
+		}
+		if l.HeartbeatEvery > 10 {
+			t.Errorf("a heartbeat every %vs, want at most a third of the lease", l.HeartbeatEvery)
+		}
+		time.Sleep(30*time.Second - time.Millisecond)
+		if got := d.settle("w", l, "ack", nil); got != protocol.SettledOK {
+			t.Errorf("ack at the end of the lease: %s, want ok", got)
+		}
+	})
+}
+
+// A claim that waits when its worker dies gets nothing, and does not bring the worker back into the registry.
+func TestADeadWorkersClaimDoesNotReviveIt(t *testing.T) {
+	atDesk(t, false, func(d *desk) {
+		answer := make(chan protocol.ClaimAnswer, 1)
+		go func() { answer <- d.claim("w", 1, 30*time.Second) }()
+		time.Sleep(time.Second)
+		if _, err := d.Died(d.t.Context(), "p", "w", "killed"); err != nil {
+			t.Fatal(err)
+		}
+		d.publish(1)
+		if a := <-answer; len(a.Leases) != 0 {
+			t.Errorf("the dead worker got %d jobs", len(a.Leases))
+		}
+		if ws := d.fleet.Pool("p").Workers; len(ws) != 0 {
+			t.Errorf("%+v are still workers, want none", ws)
+		}
+		if got := d.backlog(); got != 1 {
+			t.Errorf("%v jobs are ready, want 1", got)
+		}
+	})
+}
+
 func TestPermits(t *testing.T) {
 	atDesk(t, true, func(d *desk) {
 		ask := func(units float64, wait time.Duration) protocol.PermitAnswer {

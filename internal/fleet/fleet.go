@@ -83,16 +83,30 @@ func New(silence time.Duration) *Fleet {
 	return &Fleet{silence: silence, workers: map[string]*worker{}, totals: map[string]protocol.Totals{}, started: map[string]int64{}, lives: map[string]life{}}
 }
 
-// Claimed notes that a worker asked for jobs, with all its slots where it said so, and was given leases.
-func (f *Fleet) Claimed(pool, name string, slots int, leases []protocol.LeaseRef) protocol.Order {
+// Claimed notes that a worker asks for jobs, with all its slots where it says so. ordered ends once the worker is told
+// to drain or stop, or is gone.
+func (f *Fleet) Claimed(pool, name string, slots int) (o protocol.Order, ordered context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := f.see(pool, name)
 	w.slots = max(w.slots, slots)
+	return w.order, w.ordered
+}
+
+// Given notes that a worker's claim is answered with leases, and returns its order. A worker that is no longer known
+// stays unknown: it was given nothing.
+func (f *Fleet) Given(name string, leases []protocol.LeaseRef) (o protocol.Order, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.workers[name]
+	if w == nil {
+		return "", false
+	}
+	w.seenAt = time.Now()
 	for _, l := range leases {
 		w.held[l.ID] = lease{token: l.Token, givenAt: w.seenAt}
 	}
-	return w.order
+	return w.order, true
 }
 
 // Settled notes that a worker ended leases.
@@ -164,13 +178,6 @@ func (w *worker) obey(o protocol.Order) {
 	if o != protocol.Run {
 		w.tell()
 	}
-}
-
-// Ordered returns a context that ends once the worker is told to drain or stop, or is gone.
-func (f *Fleet) Ordered(pool, name string) context.Context {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.see(pool, name).ordered
 }
 
 // Gone forgets a worker and returns its pool and the leases it still held. What it did stays in its pool's totals.

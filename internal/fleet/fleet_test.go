@@ -49,7 +49,8 @@ func TestTotalsCountEachLifeOnce(t *testing.T) {
 func TestHeartbeatDoesNotForgetAFreshClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fleet.New(time.Minute)
-		f.Claimed("p", "a", 4, []protocol.LeaseRef{{ID: "j1", Token: 7}})
+		f.Claimed("p", "a", 4)
+		f.Given("a", []protocol.LeaseRef{{ID: "j1", Token: 7}})
 		beat(f, "a", "l", 0) // sent before the claim was answered
 		if got := f.Pool("p").Held; got != 1 {
 			t.Errorf("right after a claim: %d held, want 1", got)
@@ -77,7 +78,8 @@ func TestS2_IdleWorkersGoFirst(t *testing.T) {
 			if busy[name] {
 				held = append(held, protocol.LeaseRef{ID: "job-" + name})
 			}
-			f.Claimed("p", name, 1, held)
+			f.Claimed("p", name, 1)
+			f.Given(name, held)
 		}
 		order := f.Pool("p").FirstToGo()
 		if len(order) != 20 || slices.ContainsFunc(order[:15], func(n string) bool { return busy[n] }) {
@@ -91,7 +93,7 @@ func TestOrderReachesAWaitingWorker(t *testing.T) {
 	if f.Order("a", protocol.Drain) {
 		t.Error("an unknown worker took an order")
 	}
-	ordered := f.Ordered("p", "a")
+	_, ordered := f.Claimed("p", "a", 1)
 	f.Order("a", protocol.Drain)
 	<-ordered.Done()
 	if got := beat(f, "a", "l", 0); got != protocol.Drain {
