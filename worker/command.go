@@ -20,7 +20,7 @@ import (
 // done, any other code is a failed attempt, and death by a signal is a crash.
 const (
 	ExitDead    = 65 // the job can never succeed
-	ExitRelease = 69 // not now: give the job back; not an attempt
+	ExitRelease = 69 // not now: give the job back for 1 s; not an attempt
 )
 
 // CommandOptions tune [Command]. The zero value works.
@@ -80,7 +80,7 @@ func runCommand(ctx context.Context, job *Job, argv []string, opts CommandOption
 	case code == ExitDead:
 		return nil, Permanent(lines.explain(argv[0], "exit status 65"))
 	case code == ExitRelease:
-		return nil, ErrRelease
+		return nil, ReleaseAfter(minAway)
 	case killed: // however it ended, we ended it: many programs exit 0 when they are asked to stop
 		return nil, fmt.Errorf("%s stopped: %w", argv[0], context.Cause(ctx))
 	case code == 0 && out.over:

@@ -46,6 +46,23 @@ func TestCommandExitCodesAreVerdicts(t *testing.T) {
 	}
 }
 
+// TestW21_AProgramThatReleasesEachTimeDoesNotSpin: a job that nobody can run now is tried about once a second, not as fast
+// as programs can be started.
+func TestW21_AProgramThatReleasesEachTimeDoesNotSpin(t *testing.T) {
+	_, _, err := runShell(t, t.Context(), "exit 69", nil)
+	if got := verdict(&held{}, nil, err); got.RetryIn == nil || got.RetryIn.Duration() != time.Second {
+		t.Errorf("exit status 69: released for %v, want 1s", got.RetryIn)
+	}
+	for after, want := range map[time.Duration]time.Duration{
+		0: time.Second, -time.Minute: time.Second, 20 * time.Second: 20 * time.Second, 1 << 62: time.Hour,
+	} {
+		got := verdict(&held{}, nil, &Throttled{Downstream: "llm", RetryAfter: after})
+		if got.RetryIn.Duration() != want {
+			t.Errorf("throttled for %v: released for %v, want %v", after, got.RetryIn.Duration(), want)
+		}
+	}
+}
+
 func TestCommandPassesPayloadAndEnvironment(t *testing.T) {
 	out, stderr, err := runShell(t, t.Context(), `echo "$HEADRACE_JOB_ID $HEADRACE_ATTEMPT $HEADRACE_POOL"; echo talk >&2; cat`, []byte("a\x00b"))
 	if want := "job-7 3 ocr\na\x00b"; err != nil || string(out) != want {

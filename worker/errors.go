@@ -28,6 +28,15 @@ var ErrRelease error = &release{}
 // ReleaseAfter gives the job back, to be delivered again no earlier than after d. It does not count as an attempt.
 func ReleaseAfter(d time.Duration) error { return &release{after: max(0, d)} }
 
+// What sends a job away for a while does so for at least minAway, so that one that is refused each time does not spin
+// through the fleet, and for at most maxAway, so that a mistaken Retry-After does not bury it.
+const (
+	minAway = time.Second
+	maxAway = time.Hour
+)
+
+func notAtOnce(d time.Duration) time.Duration { return min(max(d, minAway), maxAway) }
+
 type release struct {
 	after time.Duration
 	why   error
@@ -71,7 +80,7 @@ func (e *crashed) Error() string { return e.err.Error() }
 func (e *crashed) Unwrap() error { return e.err }
 
 // Throttled, returned by a handler, says that a downstream refused the call because there were too many. The job is
-// released, not failed, and the whole fleet leaves the downstream alone for RetryAfter.
+// released, not failed, and the whole fleet leaves the downstream alone for RetryAfter: at least 1 s, at most 1 h.
 type Throttled struct {
 	Downstream string
 	RetryAfter time.Duration

@@ -32,7 +32,7 @@ type HTTPOptions struct {
 //
 //	2xx                 done; the body, at most [queue.MaxPayload] bytes, is the result (a larger one: dead)
 //	of Throttles        released, and nobody uses the downstream for as long as Retry-After says (default 1 s)
-//	429, 503            released, for as long as Retry-After says (default 1 s)
+//	429, 503            released, for as long as Retry-After says (default and least 1 s, at most 1 h)
 //	other 4xx           dead
 //	5xx, 3xx            a failed attempt
 //	no connection       released for 1 s: the program is not up, and never saw the job
@@ -106,11 +106,11 @@ func answered(url string, res *http.Response, body []byte) error {
 
 // retryAfter reads the header's two forms, seconds and a date (RFC 9110, 10.2.3). Without a usable one it is a second.
 func retryAfter(v string) time.Duration {
-	if s, err := strconv.ParseInt(strings.TrimSpace(v), 10, 32); err == nil && s >= 0 {
-		return time.Duration(s) * time.Second
+	if s, err := strconv.ParseFloat(strings.TrimSpace(v), 64); err == nil && s >= 0 {
+		return notAtOnce(time.Duration(min(s, maxAway.Seconds()) * float64(time.Second)))
 	}
 	if at, err := http.ParseTime(v); err == nil {
-		return max(0, time.Until(at))
+		return notAtOnce(time.Until(at))
 	}
-	return time.Second
+	return minAway
 }

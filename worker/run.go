@@ -95,7 +95,7 @@ func verdict(h *held, result []byte, err error) protocol.Settlement {
 	case errors.As(err, &pan):
 		return protocol.Settlement{Action: "nack", Error: pan.Error()}
 	case errors.As(err, &thr):
-		retry := protocol.SecondsOf(thr.RetryAfter)
+		retry := protocol.SecondsOf(notAtOnce(thr.RetryAfter))
 		return protocol.Settlement{Action: "release", RetryIn: &retry,
 			Outcomes: map[string]string{thr.Downstream: "throttled"}}
 	case errors.As(err, &rel):
