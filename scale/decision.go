@@ -78,6 +78,8 @@ type Drain struct {
 	// Net is completions minus arrivals, jobs/s, and NetError its standard error.
 	Net      float64 `json:"net"`
 	NetError float64 `json:"net_error,omitempty"`
+	// Ordered is the time in seconds in which the decided size clears the backlog, when not all of it works yet; 0: it does, or will not.
+	Ordered float64 `json:"ordered,omitempty"`
 	// Without is the time in seconds if the binding ceiling were not there; 0: no ceiling binds, or it would not clear either.
 	Without float64 `json:"without_ceiling,omitempty"`
 }

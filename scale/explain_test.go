@@ -3,6 +3,7 @@ package scale_test
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -157,6 +158,27 @@ func TestExplainEveryReason(t *testing.T) {
 	}
 	if len(all) != len(scale.Reasons()) {
 		t.Errorf("%d situations for %d reasons", len(all), len(scale.Reasons()))
+	}
+}
+
+// Workers that were only just ordered change the outlook: what the present ones do is no news at three in the morning.
+func TestOutlookCountsOrderedWorkers(t *testing.T) {
+	x := base()
+	x.backlog(4000, 120)
+	x.seen.Estimates.Completion = 0
+	x.seen.Replicas.Ready, x.seen.Replicas.Busy.Value, x.seen.Replicas.Occupied.Value = 0, 0, 0
+	x.seen.Replicas.Starting = []float64{1, 1}
+	x.seen.Replicas.Desired = 2
+	d, _ := decide(x.policy, x.state, x.seen)
+	if want := (4000/(float64(d.Desired)*8/4.67-21.4) + 25); d.Desired < 14 || math.Abs(d.Drain.Ordered-want) > 1 {
+		t.Errorf("%d workers clear it in %.0f s, said %.0f s", d.Desired, want, d.Drain.Ordered)
+	}
+	if text := d.Explain().Text(); !strings.Contains(text, "with the ordered workers") || strings.Contains(text, "stalled") {
+		t.Errorf("the explanation does not count them:\n%s", text)
+	}
+	x.seen.Replicas.Starting = []float64{400, 400}
+	if d, _ := decide(x.policy, x.state, x.seen); d.Drain.Ordered != 0 {
+		t.Errorf("workers that do not come up clear it in %v s", d.Drain.Ordered)
 	}
 }
 

@@ -244,15 +244,19 @@ func (m *model) advance(end float64) {
 // free finds a slot of the worker that runs least.
 func (m *model) free() (*worker, int) {
 	var best *worker
-	at := 0
+	at, least := 0, math.Inf(1)
 	for _, w := range m.workers {
 		if w.going || w.readyAt > m.now {
 			continue
 		}
+		load := m.load(w)
 		for i, f := range w.slots {
-			if f <= m.now && (best == nil || m.load(w) < m.load(best)) {
-				best, at = w, i
+			if f <= m.now && load < least {
+				best, at, least = w, i, load
 			}
+		}
+		if least == 0 {
+			break
 		}
 	}
 	return best, at

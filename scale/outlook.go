@@ -28,14 +28,15 @@ func outlook(p Policy, in inputs, o Observation, d Decision) (Drain, []Help) {
 			dr.High = min(in.q/(dr.Net-sigma), 1e15)
 		}
 	}
+	dr.Ordered = in.ordered(o, d)
 	var helps []Help
 	if d.Binding != nil && in.s > 0 {
 		dr.Without = in.clears(max(d.Need.Replicas, d.Binding.Replicas))
 		helps = in.raise(p, o, d)
 	}
 	switch {
-	case dr.State == "clears":
-		helps = append(helps, Help{What: "nothing", Effect: "clears in " + dr.Text()})
+	case dr.State == "clears" || dr.Ordered > 0:
+		helps = append(helps, Help{What: "nothing", Effect: dr.clearing()})
 	case d.Binding == nil && !d.NextChangeAt.IsZero() && d.Desired > d.Need.Replicas:
 		helps = append(helps, Help{What: "nothing", Effect: "the next change is possible in about " + span(d.NextChangeAt.Sub(o.At).Seconds())})
 	}
@@ -57,6 +58,22 @@ func (in inputs) clears(n int) float64 {
 		return 0
 	}
 	return min(in.q/net, 1e15)
+}
+
+// ordered is the time in seconds in which the decided size clears the backlog once all of it works; 0: it works already, or will not.
+func (in inputs) ordered(o Observation, d Decision) float64 {
+	overdue, dying := in.notReady(o)
+	if !d.Apply || float64(d.Desired) <= in.ready || in.s == 0 || overdue+dying > 0 || d.Reason == Stuck || d.Reason == ActuatorRefused {
+		return 0
+	}
+	rate := float64(d.Desired) * in.c / in.s
+	if d.Binding != nil && d.Binding.JobsPerSec > 0 {
+		rate = min(rate, d.Binding.JobsPerSec)
+	}
+	if in.q == 0 || rate <= in.lambda {
+		return 0
+	}
+	return min(in.q/(rate-in.lambda)+in.d, 1e15)
 }
 
 // raise computes what lifting the binding ceiling would give, up to the next ceiling.
@@ -116,24 +133,36 @@ func ruledOut(in inputs, o Observation, d Decision) []string {
 // FallingBehind reports whether the backlog grows by more than chance explains: three standard errors.
 func (d Drain) FallingBehind() bool { return d.State == "grows" && -d.Net > 3*d.NetError }
 
+// clearing says when a backlog clears that does or will.
+func (d Drain) clearing() string {
+	if d.State == "clears" {
+		return "clears in " + d.Text()
+	}
+	return "clears in about " + span(d.Ordered) + " with the ordered workers"
+}
+
 // Text says the outlook in words: "about 38m (25m-1h01m)", "grows 12/s: will not drain".
 func (d Drain) Text() string {
-	switch d.State {
-	case "clears":
-		high := span(d.High)
+	switch {
+	case d.State == "clears":
+		text, high := "about "+span(d.Seconds), span(d.High)
 		if d.High == 0 {
 			high = "or not at all"
 		}
-		if span(d.Low) == high {
-			return "about " + span(d.Seconds)
+		if span(d.Low) != high {
+			text += " (" + span(d.Low) + "-" + high + ")"
 		}
-		return "about " + span(d.Seconds) + " (" + span(d.Low) + "-" + high + ")"
-	case "grows":
-		if -d.Net <= d.NetError {
-			return "does not shrink: as much comes as goes"
+		if d.Ordered > 0 && d.Ordered < d.Seconds {
+			text += ", about " + span(d.Ordered) + " with the ordered workers"
 		}
-		return fmt.Sprintf("grows %s/s: will not drain", num(-d.Net))
-	case "stalled":
+		return text
+	case d.Ordered > 0:
+		return d.clearing()
+	case d.State == "grows" && -d.Net <= d.NetError:
+		return "does not shrink: as much comes as goes"
+	case d.State == "grows":
+		return "grows " + num(-d.Net) + "/s: will not drain"
+	case d.State == "stalled":
 		return "stalled: nothing completes"
 	}
 	return d.State
