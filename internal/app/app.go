@@ -51,7 +51,7 @@ type App struct {
 	Fleet *fleet.Fleet
 
 	listener net.Listener
-	server   *http.Server
+	server   *server
 	queues   *queues
 	journal  *journalsqlite.Journal
 	workers  *workers
@@ -127,11 +127,10 @@ func (a *App) wire(ctx context.Context) error {
 		Metrics: telemetry.Handler(telemetry.Sources{
 			Loop: a.Loop, Fleet: members, Store: store, Downstreams: names, Queues: a.queues.contracts(), Version: a.opts.Version,
 		}),
-	}, httpapi.Options{Token: string(a.cfg.Server.Token), Version: a.opts.Version, Log: a.opts.Log})
-	a.server = &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(a.opts.Log.Handler(), slog.LevelDebug),
-	}
+	}, httpapi.Options{
+		Token: string(a.cfg.Server.Token), AnyHost: a.opts.Insecure && !loopback(a.cfg), Version: a.opts.Version, Log: a.opts.Log,
+	})
+	a.server = newServer(handler, a.opts.Log)
 	return nil
 }
 
@@ -152,11 +151,7 @@ func (a *App) Run(ctx context.Context) error {
 	// No decision is made any more. Workers drain; their last settlements still arrive.
 	down := context.WithoutCancel(ctx)
 	err = errors.Join(err, a.workers.close(down))
-	stop, stopped := context.WithTimeout(down, 2*time.Second)
-	defer stopped()
-	if a.server.Shutdown(stop) != nil {
-		err = errors.Join(err, a.server.Close()) // long polls of workers elsewhere
-	}
+	err = errors.Join(err, a.server.end(down, 2*time.Second))
 	<-served
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = errors.Join(err, cause)
@@ -180,16 +175,20 @@ func (a *App) close() error {
 
 // checkListen refuses to offer the API to a network without a token.
 func checkListen(cfg *config.Config, opts Options) error {
-	host, _, err := net.SplitHostPort(cfg.Server.Listen)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(cfg.Server.Listen); err != nil {
 		return fmt.Errorf("server.listen %q: %w", cfg.Server.Listen, err)
 	}
-	ip := net.ParseIP(host)
-	loopback := host == "localhost" || ip != nil && ip.IsLoopback()
-	if loopback || cfg.Server.Token != "" || opts.Insecure {
+	if loopback(cfg) || cfg.Server.Token != "" || opts.Insecure {
 		return nil
 	}
 	return fmt.Errorf("server.listen %q is not a loopback address: anybody who reaches it could enqueue jobs and read payloads; set server.auth.token, or pass --insecure", cfg.Server.Listen)
+}
+
+// loopback reports whether the API is offered to this machine only.
+func loopback(cfg *config.Config) bool {
+	host, _, err := net.SplitHostPort(cfg.Server.Listen)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // reachable is the address by which this machine reaches a listener.

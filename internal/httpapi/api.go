@@ -43,8 +43,11 @@ type Deps struct {
 // Options of the API. The zero value works.
 type Options struct {
 	// Token is the bearer token that every call below /api, /worker and /metrics must bring; empty: none is asked for, and only
-	// requests addressed to this machine by a loopback name are answered.
+	// requests addressed to this machine by a loopback name are answered, unless AnyHost is set.
 	Token string
+	// AnyHost answers requests without a token under every name: whoever reaches the port may do everything, and so may the
+	// pages that a browser on this machine visits.
+	AnyHost bool
 	// Version is shown in the OpenAPI document and the status.
 	Version string
 	// StartedAt is when the process started; default now.
@@ -116,14 +119,15 @@ func (s *server) guard(next http.Handler) http.Handler {
 		switch {
 		case s.opts.Token == "":
 			// A page on another site can make a browser ask a loopback port under the site's own name.
-			if !loopbackHost(r.Host) {
+			if !s.opts.AnyHost && !loopbackHost(r.Host) {
 				writeProblem(w, newProblem(http.StatusForbidden, problemForbidden,
 					"no token is configured, so only requests to a loopback address are answered; set server.auth.token"))
 				return
 			}
 		case needsToken(r.URL.Path):
-			got := sha256.Sum256([]byte(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
-			if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			got := sha256.Sum256([]byte(strings.TrimLeft(token, " ")))
+			if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				writeProblem(w, newProblem(http.StatusUnauthorized, problemUnauthorized, "a valid bearer token is needed"))
 				return
@@ -141,9 +145,9 @@ func loopbackHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	host = strings.Trim(host, "[]")
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // ready answers 204 while the control loop runs, 503 when it has not stepped for a while.

@@ -361,14 +361,16 @@ func TestBadInputIsAProblem(t *testing.T) {
 func TestTokenGuardsEverythingButHealth(t *testing.T) {
 	a := newAPI(t, httpapi.Options{Token: "s3cret"})
 	for _, path := range []string{"/api/v1/jobs?state=ready", "/api/v1/pools", "/worker/v1/pools/a/claims"} {
-		for _, auth := range []string{"", "Bearer wrong", "Bearer ", "s3cre"} {
+		for _, auth := range []string{"", "Bearer wrong", "Bearer ", "s3cre", "s3cret", "Basic s3cret", "Bearers3cret"} {
 			if code, head, _ := a.do("GET", path, "", "Authorization", auth); code != http.StatusUnauthorized || head.Get("WWW-Authenticate") == "" {
 				t.Errorf("%s with %q: %d, want 401", path, auth, code)
 			}
 		}
 	}
-	if code, _, _ := a.do("GET", "/api/v1/pools", "", "Authorization", "Bearer s3cret"); code != http.StatusOK {
-		t.Errorf("with the token: %d, want 200", code)
+	for _, auth := range []string{"Bearer s3cret", "bearer s3cret", "BEARER  s3cret"} { // RFC 9110, 11.1 and 11.4
+		if code, _, _ := a.do("GET", "/api/v1/pools", "", "Authorization", auth); code != http.StatusOK {
+			t.Errorf("with %q: %d, want 200", auth, code)
+		}
 	}
 	if code, _, _ := a.do("GET", "/healthz", ""); code != http.StatusNoContent {
 		t.Errorf("/healthz without a token: %d, want 204", code)
@@ -383,16 +385,40 @@ func TestOtherSitesAreKeptOut(t *testing.T) {
 	if code != http.StatusForbidden {
 		t.Errorf("cross-site post: %d, want 403", code)
 	}
-	req, _ := http.NewRequest("GET", a.url+"/api/v1/pools", nil)
-	req.Host = "evil.example"
+	for host, want := range map[string]int{"evil.example": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example:80": 403, "LocalHost:1": 200, "[::1]": 200} {
+		if code := a.asked(host); code != want {
+			t.Errorf("asked as %s: %d, want %d", host, code, want)
+		}
+	}
+}
+
+// Who listens for a network without a token, or with one, is reached by whatever name the network has for the machine.
+func TestOtherMachinesAreLetInWhenAskedFor(t *testing.T) {
+	if code := newAPI(t, httpapi.Options{AnyHost: true}).asked("build-7.lan:8480"); code != http.StatusOK {
+		t.Errorf("without a token: %d, want 200", code)
+	}
+	if code := newAPI(t, httpapi.Options{Token: "s3cret"}).asked("build-7.lan:8480", "Authorization", "Bearer s3cret"); code != http.StatusOK {
+		t.Errorf("with the token: %d, want 200", code)
+	}
+}
+
+// asked returns the status of a request for the pools that names host.
+func (a *api) asked(host string, headers ...string) int {
+	a.t.Helper()
+	req, err := http.NewRequest("GET", a.url+"/api/v1/pools", nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	req.Host = host
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusForbidden {
-		t.Errorf("rebound name: %d, want 403", resp.StatusCode)
-	}
+	return resp.StatusCode
 }
 
 func TestPoolsExplainThemselves(t *testing.T) {
