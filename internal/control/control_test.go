@@ -222,11 +222,11 @@ func TestWorkersOlderThanTheProcessSayNothingOfStarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Step(t.Context(), time.Now())
-		f.Claimed("p", "a", 1, nil)
+		f.Claimed("p", "a", 1)
 		time.Sleep(2 * time.Second)
 		a.workers = append(a.workers, actuator.Worker{ID: "b", State: actuator.Running, OrderedAt: time.Now()})
 		time.Sleep(3 * time.Second)
-		f.Claimed("p", "b", 1, nil)
+		f.Claimed("p", "b", 1)
 		l.Step(t.Context(), time.Now())
 		e := l.Latest()[0].Observation.Estimates
 		if e.ColdStarts != 1 || e.ColdStart != 3 {
