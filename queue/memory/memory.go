@@ -1,7 +1,7 @@
 // Package memory is the built-in queue in one process, without a disk: for tests, simulations and trying things out.
 //
 // What is a job here? A row in a map. What is a lease? An entry with a fencing token and an end, both exact. When is a
-// job seen twice? When its lease ran out. What does Stats cost? A few additions, whatever the backlog. What must be set
+// job seen twice? When its lease ran out; time in which the process was stopped counts for no lease. What does Stats cost? A few additions, whatever the backlog. What must be set
 // up? Nothing; and nothing survives the process.
 //
 // It uses package time, so it runs in the virtual time of testing/synctest.

@@ -6,6 +6,11 @@
 // it. What does Stats cost? One read of kept counters and four index look-ups, whatever the backlog. What must be set
 // up? A directory on a local disk (not a network file system).
 //
+// A lease is measured by the time in which this process runs. A step of the wall clock neither ends nor prolongs one. While
+// the process is stopped, its machine suspended or its virtual machine paused, nobody can extend, so on its return all leases
+// get the lost time back (gaps of up to a second are taken for a busy machine, and count). Delays and ages are measured by
+// the same clock: one that began before the machine was suspended is over that much later, until the file is opened anew.
+//
 // Everything acknowledged is durable: WAL, synchronous=FULL. One goroutine writes; operations of different callers that
 // wait at the same time share a transaction, so that a flush of the disk is paid for once (group commit). If any of them
 // fails, the transaction is rolled back and each is run again alone, so that a failing one harms no neighbour.

@@ -65,10 +65,7 @@ func (l *Ledger) ServeParked(now int64) error {
 		if served {
 			l.parked.Remove(e)
 			c.place = nil
-			l.onUndo(func() {
-				c.Leases = nil
-				c.place = l.parked.PushFront(c)
-			})
+			l.onUndo(func() { c.place = l.parked.PushFront(c) })
 			l.answer(c)
 		}
 		e = next
@@ -146,8 +143,12 @@ func (l *Ledger) lease(now int64, c *Claim, r *Row) error {
 	if err := l.put(r, from); err != nil {
 		return err
 	}
-	x := &lease{row: r, until: later(now, term)}
-	l.onUndo(l.leases.start(x))
+	x := &lease{row: r, until: later(now, term), maxAt: r.MaxAt}
+	undo := l.leases.start(now, x)
+	l.onUndo(func() {
+		undo()
+		c.Leases = nil // also when it was this claim whose other job could not be stored
+	})
 	l.sooner(x.until)
 	p := r.Payload
 	r.Payload = nil // the mirror does not keep it
@@ -162,12 +163,15 @@ func (l *Ledger) lease(now int64, c *Claim, r *Row) error {
 
 // Inherit takes over a lease that an earlier life of the process gave. It lasts a full term from now: its holder
 // could not extend it while there was no process. If it runs out without one extension it counts as nothing at all,
-// because it was the server that died.
+// because it was the server that died. Whatever the clock showed when it was given, its hard maximum is at least that
+// term and at most the policy's from now.
 func (l *Ledger) Inherit(now int64, r *Row) {
-	until := later(now, l.policy.Lease)
-	r.MaxAt = max(r.MaxAt, until)
-	x := &lease{row: r, until: until, inherited: true, cancel: r.Cancel}
-	l.leases.start(x)
+	until := later(now, min(l.policy.Lease, l.policy.MaxLease))
+	x := &lease{
+		row: r, until: until, maxAt: min(max(r.MaxAt, until), later(now, l.policy.MaxLease)),
+		inherited: true, cancel: r.Cancel,
+	}
+	l.leases.start(now, x)
 	l.sooner(until)
 }
 

@@ -15,9 +15,10 @@ type lease struct {
 
 	// Guarded by leases.mu.
 	until     int64
-	extended  bool // by its holder, in this life of the process
-	inherited bool // given in an earlier life of the process
-	taken     bool // ran out, and is being taken away: an extension comes too late
+	maxAt     int64 // its hard maximum: the row's, plus what stalls have cost
+	extended  bool  // by its holder, in this life of the process
+	inherited bool  // given in an earlier life of the process
+	taken     bool  // ran out, and is being taken away: an extension comes too late
 	cancel    bool
 
 	ended bool // in the batch under way; belongs to the ledger's goroutine
@@ -25,10 +26,11 @@ type lease struct {
 
 // leases mirrors the leases in force, for extensions and for the sweep.
 type leases struct {
-	mu   sync.Mutex
-	term time.Duration // of an extension that does not say
-	byID map[string]*lease
-	due  leaseHeap
+	mu     sync.Mutex
+	term   time.Duration // of an extension that does not say
+	byID   map[string]*lease
+	due    leaseHeap
+	beatAt int64 // the last beat
 
 	// What each worker holds, the batch under way included; belongs to the ledger's goroutine.
 	held map[string]holding
@@ -76,9 +78,10 @@ func (ls *leases) hold(r *Row, by int) {
 }
 
 // start adds a lease and returns how to undo that.
-func (ls *leases) start(x *lease) (undo func()) {
+func (ls *leases) start(now int64, x *lease) (undo func()) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	ls.beat(now)
 	id := x.row.ID
 	before := ls.byID[id] // ended earlier in this batch
 	ls.byID[id] = x
@@ -163,6 +166,7 @@ func (l *Ledger) Extend(now int64, rs []queue.Receipt, d time.Duration) ([]queue
 	nearer := Never
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	ls.beat(now)
 	if d <= 0 {
 		d = ls.term
 	}
@@ -172,7 +176,7 @@ func (l *Ledger) Extend(now int64, rs []queue.Receipt, d time.Duration) ([]queue
 			out[i].Err = queue.ErrLost
 			continue
 		}
-		until := min(later(now, d), x.row.MaxAt)
+		until := min(later(now, d), x.maxAt)
 		if until <= now {
 			out[i].Err = queue.ErrLost // the hard maximum has passed
 			continue

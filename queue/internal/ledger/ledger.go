@@ -4,6 +4,9 @@
 // batches: any number of operations, then [Ledger.Commit] when the store has made them durable or [Ledger.Rollback]
 // when it could not. Answers reach waiting callers at Commit only.
 //
+// A process that did not run, because it was stopped or its machine was, could take no extension meanwhile. The ledger
+// notices the gap and gives all leases the lost time back.
+//
 // One goroutine at a time may use a ledger (a queue's writer, or whoever holds its mutex). Only [Ledger.Extend],
 // [Ledger.Watch] and [Ledger.Policy] may be called at any time: leases in force are mirrored in memory, so that an extension costs neither a
 // write nor a wait for one. It need not survive the process, because Open gives every lease it finds a full new term.
@@ -107,8 +110,8 @@ func (l *Ledger) Counters() Counters { return l.n }
 // Dirty reports whether the batch under way has changed the counters.
 func (l *Ledger) Dirty() bool { return l.open && l.n != l.saved }
 
-// Next returns the moment at which [Ledger.Tick] has something to do; it may be earlier, never later.
-func (l *Ledger) Next() int64 { return l.next }
+// Next returns the moment at which [Ledger.Tick] wants to be called; it may be earlier than necessary, never later.
+func (l *Ledger) Next() int64 { return min(l.next, l.leases.nextBeat()) }
 
 // Begin starts a batch, if none is under way.
 func (l *Ledger) Begin() {

@@ -109,7 +109,7 @@ func (l *Ledger) runOut(now int64, x *lease, extended bool) error {
 	r := *x.row
 	l.n.add(Lost)
 	// A holder that kept extending up to the hard maximum is alive; one that stopped before is taken for dead.
-	tooLong := extended && x.until >= r.MaxAt
+	tooLong := extended && x.until >= x.maxAt
 	forgiven := x.inherited && !extended
 	if !forgiven {
 		r.Attempts++

@@ -89,11 +89,15 @@ func (l *Ledger) pickSuspect(now int64, worker string) (get *Row, before int64, 
 	return nil, Never, false, nil
 }
 
-// reservationsNext returns when the first reservation of an idle worker lapses.
-func (l *Ledger) reservationsNext() int64 {
-	next := Never
-	for _, r := range l.reserve {
-		if l.leases.held[r.worker].jobs == 0 {
+// lapseReservations drops those whose worker is idle and did not come, and returns when the next one lapses.
+func (l *Ledger) lapseReservations(now int64) (next int64) {
+	next = Never
+	for id, r := range l.reserve {
+		switch {
+		case l.leases.held[r.worker].jobs > 0: // its time has not begun
+		case r.until <= now:
+			l.reserve.drop(id)
+		default:
 			next = min(next, r.until)
 		}
 	}

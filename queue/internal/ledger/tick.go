@@ -15,6 +15,7 @@ const janitorPause = time.Second
 // Tick does what has become due: it takes away leases that ran out, makes delayed jobs ready, ends jobs that expired
 // and forgets finished jobs that were kept long enough. [Ledger.Next] then says when to come back.
 func (l *Ledger) Tick(now int64) error {
+	l.leases.lockedBeat(now)
 	if now < l.next {
 		return nil
 	}
@@ -26,7 +27,7 @@ func (l *Ledger) Tick(now int64) error {
 			return err
 		}
 	}
-	l.sooner(l.reservationsNext())
+	l.sooner(l.lapseReservations(now))
 	return nil
 }
 
