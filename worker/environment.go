@@ -55,13 +55,21 @@ func (e Environment) Dial() *Remote {
 	return Dial(e.Server, e.Pool, DialOptions{Worker: e.Worker, TokenFile: e.TokenFile})
 }
 
-// RunUntilSignal is [Worker.Run] for a whole process: the first SIGTERM or SIGINT drains, a second one stops.
+// RunUntilSignal is [Worker.Run] for a whole process: the first SIGTERM, SIGINT or SIGHUP (unless that is ignored, as
+// under nohup) drains, a second one stops. When what reads the process's output is gone, writes to it fail; they do not
+// end the process.
 func (w *Worker) RunUntilSignal(ctx context.Context) error {
 	ctx, drain := context.WithCancel(ctx)
 	defer drain()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	defer signal.Stop(signals)
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE) // not ignored: programs that are started would inherit that
+	defer signal.Stop(pipes)
 	ended, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)

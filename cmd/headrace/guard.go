@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"github.com/headrace/headrace/actuator/process"
@@ -13,11 +15,8 @@ func newGuardCmd(*cli) *cobra.Command {
 		Short:  "Run a command that dies, with all it started, when standard input ends",
 		Hidden: true,
 		Args:   cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if code := process.Guard(args); code != 0 {
-				return exitError{code: code}
-			}
-			return nil
+		Run: func(_ *cobra.Command, args []string) {
+			os.Exit(process.Guard(args)) // as the command did, whatever its code means to it; and its last words stay the last
 		},
 	}
 }

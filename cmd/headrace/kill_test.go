@@ -41,6 +41,7 @@ type system struct {
 	url string
 	cmd *exec.Cmd
 	log *os.File
+	out *os.File // where it talks to; default log
 }
 
 // newSystem writes a configuration with one pool, "p", and starts it. Every process that belongs to it has the directory's
@@ -87,6 +88,10 @@ func (s *system) start() {
 	s.cmd = exec.Command(bin, "up", "--config", filepath.Join(s.dir, "headrace.yaml"))
 	s.cmd.Env = append(os.Environ(), "SYSTEM="+s.dir)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	if s.out != nil {
+		s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
+	}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -305,6 +310,88 @@ actuator: { command: [sh, -c, "read line; sleep 2; echo done"] }`)
 	}
 	if j := s.job(id); j.Attempts != 2 || j.Crashes != 1 {
 		t.Errorf("%d attempts, %d crashes; want 2 and 1", j.Attempts, j.Crashes)
+	}
+}
+
+// TestATerminalsEndsFinishWhatRuns: Ctrl-C, which the whole foreground group of a terminal gets; a terminal that is closed;
+// and a log that nobody reads any more ("headrace up | tee log", interrupted). The running job finishes each time.
+func TestATerminalsEndsFinishWhatRuns(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		signal syscall.Signal
+		deaf   bool // what read the output is gone
+	}{
+		{name: "Ctrl-C", signal: syscall.SIGINT},
+		{name: "closed terminal", signal: syscall.SIGHUP},
+		{name: "nobody reads the log", signal: syscall.SIGTERM, deaf: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSystem(t, `
+objective: { oldest_age: 5s }
+replicas: { min: 1, max: 1 }
+lease: { for: 1m, heartbeat: 10s, max: 10m }
+actuator: { command: [sh, -c, "read t; echo working >&2; sleep $t; echo done"], grace: 6s }`)
+			if c.deaf {
+				s.kill()
+				r, w, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.out = w
+				s.start()
+				s.out = nil
+				r.Close()
+				w.Close()
+			}
+			id := s.enqueue(1, `1`)[0]
+			s.until(20*time.Second, "the job to run", func() bool { return s.job(id).State == "leased" })
+			if err := syscall.Kill(-s.cmd.Process.Pid, c.signal); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.cmd.Wait(); err != nil {
+				t.Errorf("headrace up: %v, want a clean end", err)
+			}
+			s.cmd = nil
+			if left := s.processes(); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+			s.start()
+			if j := s.job(id); j.State != "succeeded" || j.Attempts != 1 {
+				t.Errorf("the job is %s after %d attempts, want succeeded in one", j.State, j.Attempts)
+			}
+		})
+	}
+}
+
+// TestANoticeFromADyingWorker: a worker that exits with 2 is quoted with its own last words.
+func TestANoticeFromADyingWorker(t *testing.T) {
+	s := newSystem(t, `
+objective: { oldest_age: 5s }
+replicas: { min: 1, max: 1 }
+actuator: { worker: [sh, -c, "echo no such table >&2; exit 2"] }`)
+	s.until(10*time.Second, "the worker's last words in the log", func() bool {
+		out, err := os.ReadFile(s.log.Name())
+		return err == nil && strings.Contains(string(out), "exit status 2 (no such table)")
+	})
+}
+
+// TestAPoolWithoutGraceWorks: no time to finish is a choice; its jobs are released when it is called upon.
+func TestAPoolWithoutGraceWorks(t *testing.T) {
+	s := newSystem(t, `
+objective: { oldest_age: 5s }
+replicas: { min: 1, max: 1 }
+actuator: { command: [sh, -c, "read t; sleep $t; echo done"], grace: 0s }`)
+	short := s.enqueue(1, `0`)[0]
+	s.until(10*time.Second, "a job to succeed", func() bool { return s.job(short).State == "succeeded" })
+	long := s.enqueue(1, `20`)[0]
+	s.until(10*time.Second, "a job to run", func() bool { return s.job(long).State == "leased" })
+	if err := s.terminate(5 * time.Second); err != nil {
+		t.Errorf("end after SIGTERM: %v", err)
+	}
+	s.start()
+	s.until(10*time.Second, "the job to run again, before its lease of a minute is over", func() bool { return s.job(long).State == "leased" })
+	if j := s.job(long); j.Attempts != 1 || j.Crashes != 0 {
+		t.Errorf("%d attempts, %d crashes; want 1 and 0", j.Attempts, j.Crashes)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +23,8 @@ func newUpCmd(c *cli) *cobra.Command {
 		Long: `Run everything on this machine from one configuration file: the queue, the API and the live page, the control
 loop, and the workers as child processes.
 
-The first SIGINT or SIGTERM lets the workers finish within their grace; a second one ends at once, workers included.`,
+The first SIGINT, SIGTERM or SIGHUP lets the workers finish within their grace; a second one ends at once, workers
+included.`,
 		Example: "  headrace init && headrace up\n  headrace up --config shop.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,14 +47,29 @@ The first SIGINT or SIGTERM lets the workers finish within their grace; a second
 				return err
 			}
 			fmt.Fprintf(c.stderr, "headrace is up: %s\n", a.URL)
-			hurry := context.AfterFunc(cmd.Context(), func() {
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			hurry := context.AfterFunc(ctx, func() {
 				fmt.Fprintln(c.stderr, "draining; interrupt again to end at once")
 			})
 			defer hurry()
-			return a.Run(cmd.Context())
+			return a.Run(ctx)
 		},
 	}
 	cmd.Flags().BoolVar(&insecure, "insecure", false, "listen on an address that is not loopback without a token")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "say only what is wrong")
 	return cmd
+}
+
+// untilSignal ends with ctx, and also when the terminal goes away (unless that is ignored, as under nohup). The next
+// signal then has its usual effect. What reads the log going away first, as in "headrace up | tee log" at a Ctrl-C, does
+// not end the process before its workers have finished.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write fails instead; to ignore it would be inherited by workers
+	stop := func() {}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+	}
+	usual := context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) })
+	return ctx, func() { usual(); stop() }
 }

@@ -49,6 +49,7 @@ func newWorkers(cfg *config.Config, opts Options, url string, d *dispatch.Dispat
 		for _, k := range slices.Sorted(maps.Keys(p.Starts.Env)) {
 			env = append(env, k+"="+string(p.Starts.Env[k]))
 		}
+		p.Starts.Grace = max(p.Starts.Grace, time.Millisecond) // zero is the default of those who are told
 		ws.byPool[p.Name] = process.New(p.Name, process.Options{
 			Argv: argv(opts.Executable, cfg, p), Env: env, Dir: p.Starts.Dir, Grace: p.Starts.Grace,
 			LogDir:   filepath.Join(cfg.Server.DataDir, "logs"),
