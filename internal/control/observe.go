@@ -74,7 +74,7 @@ func (l *Loop) observe(ctx context.Context, now time.Time) []scale.Observation {
 
 func (l *Loop) observePool(ctx context.Context, p *pool, now time.Time, deadline <-chan struct{}) scale.Observation {
 	o := scale.Observation{At: now}
-	sample := estimate.Sample{At: now, Frozen: frozen(p.last)}
+	sample := estimate.Sample{At: now, Frozen: frozen(p.last, p.memory.Estimate.FrozenS > 0)}
 
 	stats, err := p.stats.take(deadline)
 	if err != nil {
@@ -203,7 +203,7 @@ func (l *Loop) limit(ctx context.Context, u scale.Use, now time.Time) scale.Limi
 
 // frozen reports whether what is measured now would inflate the service time: the pool is saturated and falling
 // behind, or a downstream has asked everybody to stay away.
-func frozen(last journal.Record) bool {
+func frozen(last journal.Record, already bool) bool {
 	for _, lim := range last.Observation.Limits {
 		if lim.PausedFor > 0 {
 			return true
@@ -211,7 +211,7 @@ func frozen(last journal.Record) bool {
 	}
 	o := last.Observation
 	slots := float64(o.Replicas.Ready * max(1, last.Policy.Concurrency))
-	return last.Decision.Drain.FallingBehind() && o.Replicas.Busy.Known() && slots > 0 && o.Replicas.Busy.Value >= 0.9*slots
+	return last.Decision.Drain.FallingBehind(already) && o.Replicas.Busy.Known() && slots > 0 && o.Replicas.Busy.Value >= 0.9*slots
 }
 
 // known takes a number over; what is impossible is unknown.
