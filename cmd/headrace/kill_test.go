@@ -373,6 +373,11 @@ actuator: { worker: [sh, -c, "echo no such table >&2; exit 2"] }`)
 		out, err := os.ReadFile(s.log.Name())
 		return err == nil && strings.Contains(string(out), "exit status 2 (no such table)")
 	})
+	s.until(10*time.Second, "the pool to say what is wrong with its workers", func() bool {
+		var p struct{ Trouble string }
+		s.call("GET", "/api/v1/pools/p", "", &p)
+		return strings.HasPrefix(p.Trouble, "1 of 1 workers keep dying: the last: exit status 2 (no such table)")
+	})
 }
 
 // TestAPoolWithoutGraceWorks: no time to finish is a choice; its jobs are released when it is called upon.

@@ -95,6 +95,7 @@ type pool struct {
 	since    time.Time       // of the first count in this process
 	acted    bool            // Scale was called since this process started
 	recorded time.Time
+	trouble  string // what the actuator said when it was last counted
 	last     journal.Record
 }
 
@@ -169,6 +170,7 @@ func (l *Loop) Step(ctx context.Context, now time.Time) {
 		records[i] = journal.Record{
 			At: now, Pool: p.Policy.Pool, Policy: p.Policy, State: p.memory.Scale,
 			Observation: observations[i], Grant: grants[i], Decision: d,
+			Trouble: p.trouble,
 		}
 		p.memory.Scale = state
 	}

@@ -161,6 +161,34 @@ func TestARefusalIsRecordedAndAskedAgain(t *testing.T) {
 }
 
 // Observe mode decides, records and explains, and tells the actuator nothing.
+// What an actuator says of its workers reaches those who ask why a pool does not come up, until it is over.
+func TestTroubleOfWorkersIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &dying{trouble: "1 of 1 workers keep dying: exit status 3"}
+		l := newLoop(t, &journaltest.Memory{}, control.Pool{Policy: policy("p"), Queue: waiting(5), Actuator: a})
+		for _, want := range []string{a.trouble, ""} {
+			a.trouble = want
+			l.Step(t.Context(), time.Now())
+			if got := l.Latest()[0].Trouble; got != want {
+				t.Errorf("trouble %q, want %q", got, want)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// dying is a target whose workers are in trouble.
+type dying struct {
+	target
+	trouble string
+}
+
+func (a *dying) Count(ctx context.Context) (actuator.Count, error) {
+	c, err := a.target.Count(ctx)
+	c.Trouble = a.trouble
+	return c, err
+}
+
 func TestObserveModeChangesNothing(t *testing.T) {
 	p := policy("p")
 	p.Observe = true

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/headrace/headrace/actuator"
@@ -74,7 +75,7 @@ func (l *Loop) observe(ctx context.Context, now time.Time) []scale.Observation {
 
 func (l *Loop) observePool(ctx context.Context, p *pool, now time.Time, deadline <-chan struct{}) scale.Observation {
 	o := scale.Observation{At: now}
-	sample := estimate.Sample{At: now, Frozen: frozen(p.last, p.memory.Estimate.FrozenS > 0)}
+	sample := estimate.Sample{At: now, Frozen: frozen(p.last)}
 
 	stats, err := p.stats.take(deadline)
 	if err != nil {
@@ -101,6 +102,7 @@ func (l *Loop) observePool(ctx context.Context, p *pool, now time.Time, deadline
 	if err != nil {
 		o.Replicas.Refused = "count workers: " + err.Error()
 	} else {
+		p.trouble = count.Trouble
 		working := map[string]time.Time{}
 		for _, w := range members.Workers {
 			working[w.Name] = w.FirstAt
@@ -201,17 +203,9 @@ func (l *Loop) limit(ctx context.Context, u scale.Use, now time.Time) scale.Limi
 	return out
 }
 
-// frozen reports whether what is measured now would inflate the service time: the pool is saturated and falling
-// behind, or a downstream has asked everybody to stay away.
-func frozen(last journal.Record, already bool) bool {
-	for _, lim := range last.Observation.Limits {
-		if lim.PausedFor > 0 {
-			return true
-		}
-	}
-	o := last.Observation
-	slots := float64(o.Replicas.Ready * max(1, last.Policy.Concurrency))
-	return last.Decision.Drain.FallingBehind(already) && o.Replicas.Busy.Known() && slots > 0 && o.Replicas.Busy.Value >= 0.9*slots
+// frozen reports whether what is measured now would inflate the service time: a downstream has asked everybody to stay away.
+func frozen(last journal.Record) bool {
+	return slices.ContainsFunc(last.Observation.Limits, func(l scale.Limit) bool { return l.PausedFor > 0 })
 }
 
 // known takes a number over; what is impossible is unknown.

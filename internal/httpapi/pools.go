@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"reflect"
@@ -56,7 +57,7 @@ type Pool struct {
 	Unread      string       `json:"unread,omitempty" doc:"Why the queue could not be read."`
 	Alarms      []string     `json:"alarms,omitempty"`
 	Mode        string       `json:"mode" enum:"act,observe"`
-	Trouble     string       `json:"trouble,omitempty" doc:"What the actuator could not do."`
+	Trouble     string       `json:"trouble,omitempty" doc:"What the actuator could not do, or what is wrong with its workers, such as a command that keeps dying."`
 }
 
 // PoolList is all pools, the worst first within equal names' order.
@@ -201,9 +202,7 @@ func poolOf(r journal.Record) Pool {
 		Starting: len(o.Replicas.Starting), Draining: o.Replicas.Draining, Reason: d.Reason, Sentence: d.Sentence,
 		Unread: o.Unread, Mode: "act", Trouble: r.Outcome.Error,
 	}
-	if p.Trouble == "" {
-		p.Trouble = o.Replicas.Refused
-	}
+	p.Trouble = cmp.Or(p.Trouble, o.Replicas.Refused, r.Trouble)
 	if pol.Observe {
 		p.Mode = "observe"
 	}

@@ -21,6 +21,8 @@ type Record struct {
 	Grant       scale.Grant       `json:"grant"`
 	Decision    scale.Decision    `json:"decision"`
 	Outcome     Outcome           `json:"outcome"`
+	// Trouble is what the actuator said of its workers: that they keep dying, or wait for room. It decides nothing.
+	Trouble string `json:"trouble,omitempty"`
 }
 
 // Outcome is what the actuator made of a decision.
