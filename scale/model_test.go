@@ -312,9 +312,6 @@ func (m *model) observe() scale.Observation {
 		sample.Running = scale.Read(longest, now)
 	}
 	prior := estimate.Prior{ServiceTime: m.policy.ServiceTime, ColdStart: m.policy.StartsIn, Cycle: m.policy.Cycle, Horizon: m.policy.Horizon()}
-	if len(m.decisions) > 0 { // as the loop has it: saturated and falling behind
-		sample.Frozen = m.last().Drain.FallingBehind(m.estimates.FrozenS > 0) && o.Replicas.Busy.Value >= 0.9*float64(o.Replicas.Ready*m.policy.Concurrency)
-	}
 	m.estimates, o.Estimates = estimate.Update(m.estimates, prior, sample)
 	if m.tweak != nil {
 		m.tweak(&o)

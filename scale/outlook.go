@@ -130,15 +130,6 @@ func ruledOut(in inputs, o Observation, d Decision) []string {
 	return append(out, "data age ("+span(oldest)+")")
 }
 
-// FallingBehind reports whether the backlog grows by more than chance explains: three standard errors, or one when it did before.
-func (d Drain) FallingBehind(before bool) bool {
-	sigmas := 3.0
-	if before {
-		sigmas = 1
-	}
-	return d.State == "grows" && -d.Net > sigmas*d.NetError
-}
-
 // clearing says when a backlog clears that does or will.
 func (d Drain) clearing() string {
 	if d.State == "clears" {

@@ -224,6 +224,23 @@ func TestLongJobsOfANewPool(t *testing.T) {
 	}
 }
 
+// TestJobsThatSuddenlyTakeLonger: a new version takes four or ten times as long. The pool is saturated and falls behind, and just then it
+// has to learn the new service time.
+func TestJobsThatSuddenlyTakeLonger(t *testing.T) {
+	for _, longer := range []float64{4, 10} {
+		m := newModel(t, scale.Policy{Min: 1, Max: 400, StartsIn: time.Minute, Objective: scale.Objective{OldestAge: 5 * time.Minute}})
+		m.flow(0, 1200, 5, 1, seeded(1))
+		m.flow(1200, 3000, 5, longer, seeded(2))
+		m.until(3000)
+		if worst := m.percentile(1); worst > 300 {
+			t.Errorf("%v times as long: a job waited %.0f s, promised 300 s", longer, worst)
+		}
+		if need := 5 * longer; float64(m.peak) > 2.2*need || float64(m.desired) > 1.3*need {
+			t.Errorf("%v times as long: %d workers at most and %d at the end for %v busy slots", longer, m.peak, m.desired, need)
+		}
+	}
+}
+
 // TestNoWorkerGoesWhileAPromiseIsBroken: once the oldest job cannot be on time any more, no worker goes that a job there is could use.
 func TestNoWorkerGoesWhileAPromiseIsBroken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

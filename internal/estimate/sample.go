@@ -35,7 +35,7 @@ type Sample struct {
 	Running scale.Reading
 	// Starts are durations in seconds from ordering to first work of the replicas that became ready since the last sample.
 	Starts []float64
-	// Frozen keeps S at 1.1 times the value it had before, from now until two short time constants have passed without it: the
-	// pool is saturated or a downstream is unhealthy, and what is measured now would feed on itself.
+	// Frozen keeps S at 1.1 times the value it had before, from now until two short time constants have passed without it: a
+	// downstream is unhealthy, and what is measured now says more about it than about the jobs.
 	Frozen bool
 }
