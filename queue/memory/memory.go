@@ -30,6 +30,7 @@ type Options struct {
 type Queue struct {
 	name  string
 	epoch string
+	clock ledger.Clock
 	books *ledger.Ledger // its Extend and Watch need no mu
 
 	mu     sync.Mutex
@@ -58,7 +59,7 @@ func New(p queue.Policy, opts Options) *Queue {
 	}
 	s := newStore()
 	return &Queue{
-		name: opts.Name, epoch: uuid.NewString(), store: s,
+		name: opts.Name, epoch: uuid.NewString(), clock: ledger.StartClock(time.Now()), store: s,
 		books: ledger.New(s, p, ledger.Counters{}),
 	}
 }
@@ -70,8 +71,6 @@ func (q *Queue) Caps() queue.Caps {
 	return ledger.Caps(q.books.Policy(), false)
 }
 
-func now() int64 { return time.Now().UnixNano() }
-
 // do runs f as one batch, then what has become due, and arms the timer for what comes next.
 func (q *Queue) do(f func(now int64) error) error {
 	q.mu.Lock()
@@ -79,14 +78,14 @@ func (q *Queue) do(f func(now int64) error) error {
 	if q.closed {
 		return queue.ErrClosed
 	}
-	err := f(now())
+	err := f(q.clock.Now())
 	q.rest()
 	return err
 }
 
 // rest does what has become due, serves who waits, and arms the timer. The store never fails.
 func (q *Queue) rest() {
-	t := now()
+	t := q.clock.Now()
 	_ = q.books.Tick(t)
 	_ = q.books.ServeParked(t)
 	q.books.Commit()
@@ -113,7 +112,7 @@ func (q *Queue) Receive(ctx context.Context, r queue.Request) ([]queue.Lease, er
 	if ctx.Err() != nil {
 		return nil, nil
 	}
-	c := &ledger.Claim{Worker: r.Worker, Max: min(r.Max, ledger.MaxBatch), Lease: r.Lease, Park: r.Wait > 0, Since: now(), Done: make(chan struct{})}
+	c := &ledger.Claim{Worker: r.Worker, Max: min(r.Max, ledger.MaxBatch), Lease: r.Lease, Park: r.Wait > 0, Since: q.clock.Now(), Done: make(chan struct{})}
 	if err := q.claim(ctx, c, r.Wait); err != nil {
 		return nil, err
 	}

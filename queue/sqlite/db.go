@@ -56,9 +56,9 @@ type Options struct {
 
 // DB is an open file. Its methods are safe for concurrent use.
 type DB struct {
-	path    string
-	log     *slog.Logger
-	started time.Time // of the clock: later times are this plus the monotonic time since, so that a step of the wall clock ends no lease
+	path  string
+	log   *slog.Logger
+	clock ledger.Clock
 
 	lock    *os.File
 	pool    *sql.DB // of the writer's one connection
@@ -95,7 +95,7 @@ func Open(ctx context.Context, path string, opts Options) (*DB, error) {
 		return nil, fmt.Errorf("open queue file %q: bad path", path)
 	}
 	db := &DB{
-		path: path, log: opts.Log, started: time.Now(),
+		path: path, log: opts.Log, clock: ledger.StartClock(time.Now()),
 		queues: map[string]*Queue{}, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	if err := db.open(ctx, abs, opts.Readers); err != nil {
@@ -207,7 +207,7 @@ func (db *DB) prepareSchema(ctx context.Context) error {
 }
 
 // now returns the file's time in nanoseconds since 1970.
-func (db *DB) now() int64 { return db.started.UnixNano() + int64(time.Since(db.started)) }
+func (db *DB) now() int64 { return db.clock.Now() }
 
 // Queue returns the queue with the name, made if it is new, under the policy p. While a queue is open, asking for it
 // again returns the same one with the new policy.

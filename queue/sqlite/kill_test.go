@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -17,85 +16,6 @@ import (
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/queue/sqlite"
 )
-
-// The test binary is its own child: with this variable set it works on the file until it is killed.
-const childEnv = "HEADRACE_TEST_QUEUE_FILE"
-
-func child() func() int {
-	path := os.Getenv(childEnv)
-	if path == "" {
-		return nil
-	}
-	return func() int {
-		fmt.Fprintln(os.Stderr, "child:", childWork(path))
-		return 1
-	}
-}
-
-// childWork publishes, receives and settles from several goroutines, and prints what was acknowledged.
-func childWork(path string) error {
-	ctx := context.Background()
-	db, err := sqlite.Open(ctx, path, sqlite.Options{})
-	if err != nil {
-		return err
-	}
-	q, err := db.Queue(ctx, "jobs", queue.Policy{Lease: time.Minute, BackoffMin: time.Millisecond, BackoffMax: time.Millisecond, Attempts: 1000})
-	if err != nil {
-		return err
-	}
-	var out sync.Mutex
-	say := func(lines []string) {
-		out.Lock()
-		defer out.Unlock()
-		os.Stdout.WriteString(strings.Join(lines, "\n") + "\n")
-	}
-	say([]string{"ready"})
-	var all sync.WaitGroup
-	for range 3 {
-		all.Go(func() {
-			for {
-				jobs := make([]queue.Job, 1+rand.IntN(5))
-				for i := range jobs {
-					jobs[i].Payload = []byte("payload")
-				}
-				var lines []string
-				for _, p := range q.Publish(ctx, jobs) {
-					if p.Err == nil {
-						lines = append(lines, "published "+p.ID)
-					}
-				}
-				say(lines)
-			}
-		})
-	}
-	for w := range 3 {
-		all.Go(func() {
-			for {
-				ls, err := q.Receive(ctx, queue.Request{Worker: fmt.Sprint("w", w), Max: 1 + rand.IntN(10), Wait: time.Second})
-				if err != nil || len(ls) == 0 {
-					continue
-				}
-				verdict := []queue.Verdict{queue.Ack, queue.Ack, queue.Ack, queue.Nack, queue.Dead, queue.Release}[rand.IntN(6)]
-				ss := settle(ls, verdict)
-				var lines []string
-				for i := range ss {
-					ss[i].Result = []byte("result of " + ss[i].JobID)
-					lines = append(lines, fmt.Sprint("token ", ss[i].Token))
-				}
-				say(lines)
-				lines = nil
-				for i, err := range q.Settle(ctx, ss) {
-					if err == nil {
-						lines = append(lines, string(verdict)+" "+ss[i].JobID)
-					}
-				}
-				say(lines)
-			}
-		})
-	}
-	all.Wait()
-	return nil
-}
 
 // What a process was told is durable survives its death at any moment: no acknowledged job, result or dead letter is
 // lost, no token is used twice, and the numbers still add up.

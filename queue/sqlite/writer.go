@@ -94,6 +94,16 @@ type writer struct {
 	inTx       bool
 	token      int64 // the highest given out
 	savedToken int64 // as stored
+
+	// before, when a test sets it, is called before each statement, and with numStatements after each COMMIT, when
+	// nobody was answered yet.
+	before func(statement)
+}
+
+func (w *writer) step(s statement) {
+	if w.before != nil {
+		w.before(s)
+	}
 }
 
 func (w *writer) prepare(ctx context.Context) error {
@@ -112,6 +122,7 @@ func (w *writer) start() error {
 	if w.inTx {
 		return nil
 	}
+	w.step(begin)
 	if _, err := w.prepared[begin].ExecContext(background); err != nil {
 		return err
 	}
@@ -123,6 +134,7 @@ func (w *writer) exec(s statement, args ...any) (sql.Result, error) {
 	if err := w.start(); err != nil {
 		return nil, err
 	}
+	w.step(s)
 	return w.prepared[s].ExecContext(background, args...)
 }
 
@@ -130,6 +142,7 @@ func (w *writer) query(s statement, args ...any) (*sql.Rows, error) {
 	if err := w.start(); err != nil {
 		return nil, err
 	}
+	w.step(s)
 	return w.prepared[s].QueryContext(background, args...)
 }
 
@@ -137,6 +150,7 @@ func (w *writer) queryRow(s statement, args ...any) (*sql.Row, error) {
 	if err := w.start(); err != nil {
 		return nil, err
 	}
+	w.step(s)
 	return w.prepared[s].QueryRowContext(background, args...), nil
 }
 
@@ -150,9 +164,11 @@ func (w *writer) commit() error {
 			return err
 		}
 	}
+	w.step(commit)
 	if _, err := w.prepared[commit].ExecContext(background); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	w.step(numStatements)
 	w.inTx, w.savedToken = false, w.token
 	return nil
 }
