@@ -148,6 +148,23 @@ func TestWaitingForPermitsIsNotIdle(t *testing.T) {
 	}
 }
 
+// While a downstream asks to be left alone nothing can complete. That is no reason to look at the workers.
+func TestAPauseIsNotStuck(t *testing.T) {
+	for _, pause := range []float64{0, 900} {
+		p, o := limited(true)
+		o.Limits[0].PausedFor = pause
+		var s scale.State
+		var d scale.Decision
+		for i := range 600 {
+			shift(&o, anchor.Add(time.Duration(i)*time.Second))
+			d, s = decide(p, s, o)
+		}
+		if got, want := slices.Contains(d.Alarms, scale.Stuck), pause == 0; got != want {
+			t.Errorf("pause of %v s: nothing completed for ten minutes, alarms %v", pause, d.Alarms)
+		}
+	}
+}
+
 // What helps is computed: a limit raised as it says gives the size it says.
 func TestHelpIsTrue(t *testing.T) {
 	p, o := limited(true)

@@ -3,6 +3,7 @@ package scale
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -111,7 +112,7 @@ func (s State) observe(p Policy, in inputs, o Observation, n Need) State {
 		}
 	}
 	// The clock of progress runs only while somebody could make some.
-	if moved || !known || !o.Completions.Known() || in.ready == 0 || in.q+in.b == 0 || s.ProgressAt.IsZero() {
+	if moved || !known || !o.Completions.Known() || in.ready == 0 || in.q+in.b == 0 || s.ProgressAt.IsZero() || paused(p, o) {
 		s.ProgressAt = now
 	}
 	if o.Completions.Known() {
@@ -167,6 +168,14 @@ func (in inputs) untaken(p Policy, o Observation) bool {
 		}
 	}
 	return true
+}
+
+// paused reports whether a downstream that every job needs has asked everybody to stay away.
+func paused(p Policy, o Observation) bool {
+	return slices.ContainsFunc(p.Downstreams, func(u Use) bool {
+		l := limitOf(o, u)
+		return l != nil && l.PausedFor > 0
+	})
 }
 
 // idleSlots reports whether backlog has waited beside idle slots for long enough to believe that workers do not take it.
