@@ -45,3 +45,72 @@ type Move struct {
 	From int       `json:"from"`
 	To   int       `json:"to"`
 }
+
+// observe advances the memory by what was seen, before anything is decided.
+func (s State) observe(p Policy, in inputs, o Observation, n Need) State {
+	now := o.At
+	for _, t := range []*time.Time{&s.StartedAt, &s.IdleSince, &s.UnknownSince, &s.ExcessSince, &s.UntakenSince, &s.ProgressAt} {
+		if t.After(now) { // the clock was set back: what was then is now
+			*t = now
+		}
+	}
+	since := func(t *time.Time, holds bool) {
+		if !holds {
+			*t = time.Time{}
+		} else if t.IsZero() {
+			*t = now
+		}
+	}
+	since(&s.StartedAt, true)
+	known := in.unknown == "" && n.Known
+	since(&s.UnknownSince, !known)
+	moved := progressed(s, o)
+	if moved || !known {
+		s.IdleSince = time.Time{}
+	}
+	since(&s.IdleSince, known && in.idle)
+
+	if same := in.sameHead(s, o); !same {
+		s.HeadBorn, s.HeadDone, s.HeadJobs = time.Time{}, 0, 0
+		if known && in.q > 0 && in.age > 0 && o.Completions.Known() {
+			s.HeadBorn, s.HeadDone, s.HeadJobs = headBorn(o), o.Completions.Value, in.q+in.b
+		}
+	}
+	// The clock of progress runs only while somebody could make some.
+	if moved || !known || !o.Completions.Known() || in.ready == 0 || in.q+in.b == 0 || s.ProgressAt.IsZero() || paused(p, o) {
+		s.ProgressAt = now
+	}
+	if o.Completions.Known() {
+		s.Completions = o.Completions.Value
+	}
+	untaken := known && in.untaken(p, o)
+	if untaken && !s.UntakenSince.IsZero() && in.q < s.UntakenBacklog {
+		untaken = false // it shrinks: it is being taken
+	}
+	since(&s.UntakenSince, untaken)
+	if s.UntakenSince.IsZero() || s.UntakenSince.Equal(now) {
+		s.UntakenBacklog = 0
+		if untaken {
+			s.UntakenBacklog = in.q
+		}
+	}
+
+	if known {
+		steady, late := in.holds(p)
+		s.Steady = push(s.Steady, now, n.replicasOf("steady", in.c), steady)
+		s.Late = push(s.Late, now, n.replicasOf("drain", in.c), late)
+		if in.idleLong(p, s, o) && now.Sub(s.IdleSince) >= steady {
+			s.Steady, s.Late = nil, nil // nothing was needed for longer than a need is held
+		}
+	}
+	return s
+}
+
+func (n Need) replicasOf(term string, c float64) int {
+	for _, t := range n.Terms {
+		if t.Name == term {
+			return ceil(t.Slots / c)
+		}
+	}
+	return 0
+}
