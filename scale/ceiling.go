@@ -61,7 +61,7 @@ func rateCeiling(p Policy, in inputs, u Use, l Limit) (Ceiling, bool) {
 	n := floor(x)
 	if u.Permits {
 		n = ceil(x - 0.1)
-		// The measured x wavers. A size that is at most a twentieth or 0.2 replicas past it is kept: permits make it harmless.
+		// The measured x wavers. A size that would be right for one a twentieth, or 0.2 replicas, larger is kept: permits make it harmless.
 		n = max(n, min(in.current, ceil(max(x+0.1, 1.05*x-0.1))))
 	}
 	c := Ceiling{Reason: DownstreamThroughput, Name: u.Downstream, Unit: u.Unit, Replicas: max(n, 1), JobsPerSec: rate}
