@@ -1,8 +1,12 @@
 package process
 
 import (
+	"bytes"
+	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,4 +25,38 @@ func waitGroup(cmd *exec.Cmd, last func()) error {
 	}
 	last()
 	return cmd.Wait()
+}
+
+// killMarked kills the processes that were started with mark, a "NAME=value", in their environment, until a pass over
+// /proc finds none.
+func killMarked(mark string) {
+	for range 1000 {
+		found := false
+		eachProcess(func(pid int) {
+			env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ") // empty once it is dying
+			if err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00")) {
+				found = true
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
+		if !found {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// eachProcess calls do with the id of every process of the machine.
+func eachProcess(do func(pid int)) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			do(pid)
+		}
+	}
 }

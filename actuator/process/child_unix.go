@@ -19,6 +19,7 @@ const supported = true
 // child is a worker process in a process group of its own, or the guard that runs it.
 type child struct {
 	cmd   *exec.Cmd
+	mark  string   // in the environment of the worker and, unless they clear it, of all that it starts; no other has it
 	life  *os.File // guarded: while it is open the guard lets the worker live
 	ended chan struct{}
 	exit  Exit // valid once ended is closed
@@ -27,7 +28,7 @@ type child struct {
 	done bool // it must not be signalled any more: its id may soon be another's
 }
 
-// start starts a worker.
+// start starts a worker. The first of env is no other worker's.
 func start(o Options, env []string, out io.Writer) (*child, error) {
 	argv := slices.Concat(o.Guard, o.Argv)
 	if len(o.Argv) == 0 {
@@ -39,7 +40,7 @@ func start(o Options, env []string, out io.Writer) (*child, error) {
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = time.Second // a process that left the group may hold the output open
 	cmd.SysProcAttr = groupAttr()
-	c := &child{cmd: cmd, ended: make(chan struct{})}
+	c := &child{cmd: cmd, mark: env[0], ended: make(chan struct{})}
 	var guardEnd *os.File
 	if len(o.Guard) > 0 {
 		r, w, err := os.Pipe()
@@ -84,6 +85,9 @@ func (c *child) run(started chan<- error) {
 	c.exit.Code = state.ExitCode()
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		c.exit.Signal = ws.Signal().String()
+		if c.life != nil {
+			killMarked(c.mark) // it may be the guard itself that was killed
+		}
 	}
 	close(c.ended)
 }

@@ -36,22 +36,12 @@ func killDescendants() {
 
 // descendants lists the processes below root, from one pass over /proc.
 func descendants(root int) []int {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
 	children := map[int][]int{}
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
+	eachProcess(func(pid int) {
 		if parent, ok := parentOf(pid); ok {
 			children[parent] = append(children[parent], pid)
 		}
-	}
+	})
 	var all []int
 	for next := children[root]; len(next) > 0; {
 		pid := next[0]

@@ -93,6 +93,34 @@ func TestKillOfTheParentLeavesNoDescendant(t *testing.T) {
 	eventually(t, "no descendant of the killed parent", func() bool { return len(living(readPIDs(dir))) == 0 })
 }
 
+// A guard that is killed, by hand or for want of memory, cannot see to its descendants any more: the actuator does,
+// before the worker is replaced.
+func TestKillOfAGuardLeavesNoDescendant(t *testing.T) {
+	dir, told := t.TempDir(), filepath.Join(t.TempDir(), "guard")
+	var e exits
+	a := open(t, process.Options{
+		Argv: shell(`echo $PPID > "$TOLD"` + family), Env: []string{"DIR=" + dir, "TOLD=" + told}, Guard: guard(), OnExit: e.add,
+		RestartMin: time.Hour, RestartMax: time.Hour,
+	})
+	scale(t, a, 1)
+	eventually(t, "a family", func() bool { return len(readPIDs(dir)) == familySize })
+	b, err := os.ReadFile(told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its exit", func() bool { return len(e.all()) == 1 })
+	if alive := living(readPIDs(dir)); len(alive) != 0 {
+		t.Errorf("%d of its processes outlive it", len(alive))
+	}
+}
+
 func TestGuardKillsWhatTheWorkerLeavesBehind(t *testing.T) {
 	dir := t.TempDir()
 	var e exits
