@@ -44,6 +44,7 @@ type api struct {
 	t    testing.TB
 	url  string
 	loop *control.Loop
+	db   *sqlite.DB
 }
 
 func newAPI(t testing.TB, opts httpapi.Options) *api {
@@ -88,7 +89,7 @@ func newAPI(t testing.TB, opts httpapi.Options) *api {
 		j.Close()
 		db.Close()
 	})
-	return &api{t: t, url: srv.URL, loop: loop}
+	return &api{t: t, url: srv.URL, loop: loop, db: db}
 }
 
 // do sends a request and returns the status and the answer's headers and body.
@@ -354,6 +355,19 @@ func TestBadInputIsAProblem(t *testing.T) {
 	for _, state := range queue.States {
 		if l := get[httpapi.JobList](a, "GET", "/api/v1/jobs?state="+string(state), ""); len(l.Items) != 0 {
 			t.Errorf("%d jobs are %s after refusals only", len(l.Items), state)
+		}
+	}
+}
+
+// A queue that can take nothing is told by the status, for a batch as for one job: nobody must read a 202 to find out.
+func TestABatchThatCannotBeKeptIsNotAccepted(t *testing.T) {
+	a := newAPI(t, httpapi.Options{})
+	if err := a.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{`{"pool":"a","payload":1}`, `[{"pool":"a","payload":1},{"pool":"b","payload":2}]`} {
+		if code, _, answer := a.do("POST", "/api/v1/jobs", body); code != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d %s, want 503", body, code, answer)
 		}
 	}
 }

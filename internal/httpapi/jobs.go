@@ -217,7 +217,21 @@ func (s *server) enqueue(ctx context.Context, in *enqueueInput) (*enqueueOutput,
 		}
 		return &enqueueOutput{Status: http.StatusAccepted, Location: "/api/v1/jobs/" + items[0].ID, Body: items[0]}, nil
 	}
+	if p := nothingTaken(items); p != nil {
+		return nil, p
+	}
 	return &enqueueOutput{Status: http.StatusAccepted, Body: EnqueuedList{Items: items}}, nil
+}
+
+// nothingTaken returns the problem of a batch of which no job was taken for a reason on this side, such as a full disk:
+// that is no 202 to be told from a good one by reading it.
+func nothingTaken(items []Enqueued) (p *huma.ErrorModel) {
+	for _, it := range items {
+		if p = it.Problem; p == nil || p.Status < 500 {
+			return nil
+		}
+	}
+	return p
 }
 
 // publish enqueues those of jobs that at names and writes what came of each to items.
