@@ -9,12 +9,16 @@ import (
 )
 
 // recordIntents journals what is about to be done: every decision that changes something a reader would ask about,
-// and each pool once in a while. A decision is acted upon even when it cannot be recorded: work comes first.
+// and each pool once in a while; one at rest more rarely, since hundreds of them would fill a disk with nothing. A decision is acted upon even when it cannot be recorded: work comes first.
 func (l *Loop) recordIntents(ctx context.Context, records []journal.Record, now time.Time) {
 	var due []journal.Record
 	var at []int
 	for i, p := range l.pools {
-		if tells(p.last, records[i]) || now.Sub(p.recorded) >= l.opts.RecordEvery {
+		every := l.opts.RecordEvery
+		if atRest(records[i]) {
+			every *= restFactor
+		}
+		if tells(p.last, records[i]) || now.Sub(p.recorded) >= every {
 			due, at = append(due, records[i]), append(at, i)
 		}
 	}
@@ -28,10 +32,21 @@ func (l *Loop) recordIntents(ctx context.Context, records []journal.Record, now 
 	}
 }
 
-// tells reports whether b says something that a did not.
+// restFactor is how much longer than RecordEvery a pool at rest goes without a record.
+const restFactor = 15
+
+// atRest reports that nothing waits, runs or is wanted.
+func atRest(r journal.Record) bool {
+	o := r.Observation
+	return r.Decision.Desired == r.Decision.Current && o.Unread == "" &&
+		o.Backlog.Known() && o.Backlog.Value == 0 && o.InFlight.Known() && o.InFlight.Value == 0
+}
+
+// tells reports whether b says something that a did not. A change that was wanted before and did not come about, because
+// the pool only observes or its actuator refuses, is no news.
 func tells(a, b journal.Record) bool {
 	x, y := a.Decision, b.Decision
-	return a.At.IsZero() || y.Desired != y.Current || x.Desired != y.Desired || x.Reason != y.Reason || x.Subject != y.Subject ||
+	return a.At.IsZero() || x.Desired != y.Desired || x.Current != y.Current && y.Current != y.Desired || x.Reason != y.Reason || x.Subject != y.Subject ||
 		len(x.Alarms) != len(y.Alarms)
 }
 

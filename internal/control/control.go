@@ -41,7 +41,8 @@ type Options struct {
 	ObserveWithin time.Duration
 	// ActWithin is the deadline of each actuator call; default 10 s.
 	ActWithin time.Duration
-	// RecordEvery is how often an unchanged decision is journaled; default 1 min. Changed ones always are.
+	// RecordEvery is how often an unchanged decision is journaled; default 1 min; of a pool at rest, a fifteenth as often.
+	// Changed ones always are.
 	RecordEvery time.Duration
 	// History is how long records are kept; default 14 days.
 	History time.Duration

@@ -160,7 +160,6 @@ func TestARefusalIsRecordedAndAskedAgain(t *testing.T) {
 	})
 }
 
-// Observe mode decides, records and explains, and tells the actuator nothing.
 // What an actuator says of its workers reaches those who ask why a pool does not come up, until it is over.
 func TestTroubleOfWorkersIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -189,6 +188,49 @@ func (a *dying) Count(ctx context.Context) (actuator.Count, error) {
 	return c, err
 }
 
+// The journal does not grow with what stays as it is: a pool that observes and wants workers for an hour, one whose actuator
+// refuses for an hour, and one at rest. What happens in between is recorded all the same.
+func TestTheJournalGrowsWithWhatHappens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journaltest.Memory{}
+		observed := policy("observed")
+		observed.Observe = true
+		rest := 0.0
+		resting := source(func(ctx context.Context) (queue.Stats, error) { return waiting(rest)(ctx) })
+		l := newLoop(t, j,
+			control.Pool{Policy: observed, Queue: waiting(50), Actuator: &target{}},
+			control.Pool{Policy: policy("refused"), Queue: waiting(50), Actuator: &target{refuse: errors.New("quota")}},
+			control.Pool{Policy: policy("resting"), Queue: resting, Actuator: &target{}})
+		step := func() {
+			l.Step(t.Context(), time.Now())
+			time.Sleep(time.Second)
+		}
+		for range 3600 {
+			step()
+		}
+		records := map[string]int{}
+		for _, r := range j.Records() {
+			records[r.Pool]++
+		}
+		if n := records["observed"]; n < 60 || n > 90 {
+			t.Errorf("observed: %d records an hour, want about one a minute", n)
+		}
+		if n := records["refused"]; n < 60 || n > 90 {
+			t.Errorf("refused: %d records an hour, want about one a minute", n)
+		}
+		if n := records["resting"]; n < 3 || n > 6 {
+			t.Errorf("resting: %d records an hour, want about one in a quarter of an hour", n)
+		}
+		rest = 50
+		before := len(j.Records())
+		step()
+		if news := j.Records()[before:]; len(news) == 0 || news[len(news)-1].Pool != "resting" {
+			t.Error("the end of the rest was not recorded")
+		}
+	})
+}
+
+// Observe mode decides, records and explains, and tells the actuator nothing.
 func TestObserveModeChangesNothing(t *testing.T) {
 	p := policy("p")
 	p.Observe = true
