@@ -31,7 +31,8 @@ type place struct {
 	mu       sync.Mutex
 	id       string // of the process that runs, or the next one
 	alive    bool
-	limited  bool // waits for room
+	child    *child // while alive
+	limited  bool   // waits for room
 	restarts int
 	trouble  string // how it died, while it keeps dying
 }
@@ -154,7 +155,7 @@ func (p *place) live() (Exit, error) {
 		return Exit{}, fmt.Errorf("start %s: %w", o.Argv[0], err)
 	}
 	o.Log.Info("worker started", "pool", p.a.pool, "worker", p.id, "pid", c.pid())
-	p.set(func() { p.alive = true })
+	p.set(func() { p.alive, p.child = true, c })
 
 	// A worker that has run for a while is no longer one that keeps dying.
 	steady := time.AfterFunc(o.RestartReset, func() { p.set(func() { p.trouble = "" }) })
@@ -169,7 +170,7 @@ func (p *place) live() (Exit, error) {
 	}
 	exit := c.exit
 	exit.Asked, exit.Ran, exit.LastLine = asked, time.Since(began), out.line()
-	p.set(func() { p.alive = false })
+	p.set(func() { p.alive, p.child = false, nil })
 	return exit, nil
 }
 

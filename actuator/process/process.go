@@ -148,6 +148,27 @@ func (a *Actuator) Count(ctx context.Context) (actuator.Count, error) {
 	return c, nil
 }
 
+// Replace kills a worker that hangs, without grace. It is replaced like one that died, or not if it was told to go.
+// It reports whether there was such a worker, and returns once it is dead.
+func (a *Actuator) Replace(workerID string) bool {
+	a.mu.Lock()
+	var c *child
+	for _, p := range a.places {
+		p.set(func() {
+			if p.id == workerID {
+				c = p.child
+			}
+		})
+	}
+	a.mu.Unlock()
+	if c == nil {
+		return false
+	}
+	c.kill()
+	<-c.ended
+	return true
+}
+
 // Close stops all workers: SIGTERM, after the grace SIGKILL, sooner when ctx ends. None is left when it returns.
 // It is idempotent.
 func (a *Actuator) Close(ctx context.Context) error {

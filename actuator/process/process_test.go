@@ -293,6 +293,32 @@ func ready(t *testing.T, logDir string) {
 	})
 }
 
+// A worker that is stopped hears no signal but the last. Another takes its place; one that is told to go goes.
+func TestHangingWorkerIsReplaced(t *testing.T) {
+	var e exits
+	a := open(t, process.Options{Argv: shell("kill -STOP $$"), Guard: guard(), OnExit: e.add, RestartMin: time.Millisecond, Grace: time.Hour})
+	scale(t, a, 1)
+	eventually(t, "a worker", func() bool { return count(t, a).Ready == 1 })
+	first := count(t, a).Workers[0].ID
+	if !a.Replace(first) {
+		t.Fatalf("worker %s was not found", first)
+	}
+	eventually(t, "another worker", func() bool {
+		w := count(t, a).Workers
+		return len(w) == 1 && w[0].ID != first && w[0].State == actuator.Running
+	})
+	if x := e.all()[0]; x.Signal != "killed" || x.Asked {
+		t.Errorf("it ended as %+v, want killed unasked", x)
+	}
+	if a.Replace(first) {
+		t.Error("the dead worker was replaced again")
+	}
+	second := count(t, a).Workers[0].ID
+	scale(t, a, 0)
+	a.Replace(second)
+	eventually(t, "no worker", func() bool { return len(count(t, a).Workers) == 0 })
+}
+
 func TestWorkerThatIgnoresSIGTERMIsKilledAfterItsGrace(t *testing.T) {
 	for _, prefix := range [][]string{nil, guard()} {
 		t.Run(fmt.Sprint("guarded=", prefix != nil), func(t *testing.T) {

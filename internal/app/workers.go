@@ -126,6 +126,15 @@ func (ws *workers) ended(pool, worker string, exit process.Exit) {
 	}
 }
 
+// watch returns what replaces workers that fall silent.
+func (ws *workers) watch() *watch {
+	w := &watch{fleet: ws.fleet, runners: map[string]runner{}, log: ws.log}
+	for pool, a := range ws.byPool {
+		w.runners[pool] = a
+	}
+	return w
+}
+
 // close drains all workers at once and returns when none is left.
 func (ws *workers) close(ctx context.Context) error {
 	errs := make([]error, len(ws.byPool))
