@@ -210,9 +210,12 @@ func shrink(p Policy, s State, in inputs, o Observation, least Ceiling, f *fold,
 	}{{"hold", s.Steady, steadyHold, DemandMet}, {"hold, drain", s.Late, lateHold, late}} {
 		peak := highest(h.peaks)
 		if to := min(peak.Replicas, most); to > f.n {
-			until := below(h.peaks, to, h.hold)
+			until, own := below(h.peaks, to, h.hold), HoldDown
+			if until.Sub(now) > h.hold*3/4 {
+				own = h.reason // a need that wavers has not fallen
+			}
 			keep(h.name, "a need counts for "+span(h.hold.Seconds()), to, fmt.Sprintf("%d needed %s ago, %s left",
-				peak.Replicas, span(now.Sub(peak.At).Seconds()), span(until.Sub(now).Seconds())), HoldDown, h.reason)
+				peak.Replicas, span(now.Sub(peak.At).Seconds()), span(until.Sub(now).Seconds())), own, h.reason)
 			d.NextChangeAt = later(d.NextChangeAt, until)
 		}
 	}

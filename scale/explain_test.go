@@ -161,6 +161,28 @@ func TestExplainEveryReason(t *testing.T) {
 	}
 }
 
+// A need that goes up and down by a worker from cycle to cycle has not fallen: the verdict does not go up and down with it.
+func TestWaveringNeedIsNoHold(t *testing.T) {
+	x := base()
+	for i := range 90 {
+		shift(&x.seen, anchor.Add(time.Duration(i)*time.Second))
+		x.seen.Completions.Value += 21
+		x.seen.Estimates.Arrival = 21.4
+		if i%8 > 1 && i < 60 || i >= 60 {
+			x.seen.Estimates.Arrival = 19
+		}
+		var d scale.Decision
+		d, x.state = decide(x.policy, x.state, x.seen)
+		want := scale.DemandMet
+		if i >= 57+15 { // it fell after second 57, a quarter of the hold ago
+			want = scale.HoldDown
+		}
+		if d.Desired != 14 || d.Reason != want {
+			t.Fatalf("second %d: %d by %s, want 14 by %s\n%s", i, d.Desired, d.Reason, want, d.Explain().Text())
+		}
+	}
+}
+
 // Workers that were only just ordered change the outlook: what the present ones do is no news at three in the morning.
 func TestOutlookCountsOrderedWorkers(t *testing.T) {
 	x := base()
