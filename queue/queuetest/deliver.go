@@ -75,7 +75,7 @@ func receiveWaitsAndWakes(k *kit) {
 
 // A Receive whose context ends at the very moment a job arrives returns it or leaves it, but never loses it.
 func cancelledReceiveLosesNothing(k *kit) {
-	const tries = 1000
+	tries := k.times(1000)
 	got := 0
 	for range tries {
 		ctx, cancel := context.WithCancel(k.Context())
@@ -221,7 +221,8 @@ func closeWakesEverybody(k *kit) {
 
 // While leases are kept, no job has two holders at any time, and each is seen once.
 func noJobHasTwoHolders(k *kit) {
-	const jobs, workers = 2000, 8
+	const workers = 8
+	jobs := 4 * k.times(500)
 	for range 4 {
 		k.publishN(jobs / 4)
 	}
@@ -266,7 +267,7 @@ func everythingAtOnce(k *kit) {
 	stop := make(chan struct{})
 	worker := func(i int) {
 		me := fmt.Sprint("w", i)
-		for range 30 {
+		for range k.times(30) {
 			select {
 			case <-stop:
 				return

@@ -33,7 +33,8 @@ func w10StaleSettle(k *kit) {
 
 // Extensions in a tight loop beside every kind of settlement: never a false "lost", and no lease left over.
 func w11ExtendAndSettleCross(k *kit) {
-	const extends, batch = 100_000, 50
+	const batch = 50
+	extends := int64(k.times(100_000))
 	var tried, early atomic.Int64
 	verdicts := []queue.Verdict{queue.Ack, queue.Nack, queue.Release}
 	for round := 0; tried.Load() < extends; round++ {
@@ -212,7 +213,7 @@ func w21NackLoop(k *kit) {
 
 // Whatever way a delivery ends, its place is free again.
 func w25Exits(k *kit) {
-	const each = 40
+	const each, rounds = 4, 10 // few at a time, so that a slow disk costs no lease
 	exits := []func(l queue.Lease) error{
 		func(l queue.Lease) error {
 			return k.settleErr(queue.Settlement{Receipt: l.Receipt(), Verdict: queue.Ack})
@@ -242,23 +243,35 @@ func w25Exits(k *kit) {
 			return nil
 		},
 	}
-	k.publishN(each * len(exits))
-	ls := k.receive("w", each*len(exits))
-	if len(ls) != each*len(exits) {
-		k.Fatalf("received %d", len(ls))
-	}
-	var wg sync.WaitGroup
-	for i, l := range ls {
-		if i%10 == 0 {
-			wg.Wait()
+	for round := range rounds {
+		mine := map[string]bool{}
+		for _, id := range k.publishN(each * len(exits)) {
+			mine[id] = true
 		}
-		wg.Go(func() {
-			if err := exits[i%len(exits)](l); err != nil {
-				k.Errorf("exit %d: %v", i%len(exits), err)
+		var wg sync.WaitGroup
+		started := 0
+		for worker := 0; len(mine) > 0; worker++ {
+			ls := k.receive(fmt.Sprint("w", round, ".", worker), 100) // an idle worker each time: it may get a suspect
+			if len(ls) == 0 {
+				k.Fatalf("%d new jobs were not received", len(mine))
 			}
-		})
+			for _, l := range ls {
+				if !mine[l.JobID] { // an earlier round's, come back
+					k.settleAs(queue.Settlement{Receipt: l.Receipt(), Verdict: queue.Release, Delay: new(k.units(5))})
+					continue
+				}
+				delete(mine, l.JobID)
+				exit := started % len(exits)
+				started++
+				wg.Go(func() {
+					if err := exits[exit](l); err != nil {
+						k.Errorf("exit %d: %v", exit, err)
+					}
+				})
+			}
+		}
+		wg.Wait()
 	}
-	wg.Wait()
 	if k.h.Reopen != nil {
 		k.use(k.h.Reopen())
 	}
@@ -274,7 +287,7 @@ func w25Exits(k *kit) {
 }
 
 func w42Keys(k *kit) {
-	const callers = 1000
+	callers := k.times(1000)
 	job := queue.Job{Key: "k", Payload: []byte("p")}
 	ids := make([]queue.Published, callers)
 	var wg sync.WaitGroup

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/queue/queuetest"
+	"github.com/headrace/headrace/queue/sqlite"
 )
 
 func TestMain(m *testing.M) {
@@ -60,16 +61,24 @@ func copyFile(t testing.TB, from, to string) string {
 }
 
 func TestConformanceInRealTime(t *testing.T) {
-	queuetest.Run(t, queuetest.Config{Open: harness, Unit: 80 * time.Millisecond, Slack: 300 * time.Millisecond}) // a flush may take long
+	c := queuetest.Config{Open: harness, Small: sqlite.Raced, Unit: 80 * time.Millisecond, Slack: 300 * time.Millisecond} // a flush may take long
+	if sqlite.Raced {
+		c.Unit, c.Slack = 3*c.Unit/2, 3*c.Slack
+	}
+	queuetest.Run(t, c)
 }
 
 func TestConformanceInVirtualTime(t *testing.T) {
-	queuetest.Run(t, queuetest.Config{Open: harness, Virtual: true})
+	queuetest.Run(t, queuetest.Config{Open: harness, Small: sqlite.Raced, Virtual: true})
 }
 
 func TestStress(t *testing.T) {
+	t.Parallel()
 	c := queuetest.StressConfig{Jobs: 20_000}
-	if testing.Short() {
+	switch {
+	case sqlite.Raced:
+		c.Jobs = 2_000
+	case testing.Short():
 		c.Jobs = 5_000
 	}
 	queuetest.Stress(t, harness(t, c.StressPolicy()), c)

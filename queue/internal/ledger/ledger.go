@@ -59,13 +59,14 @@ type Ledger struct {
 	policy queue.Policy
 	rand   *rand.Rand
 
-	n       Counters
-	next    int64 // nothing becomes due before
-	leases  *leases
-	reserve reservations
-	parked  *list.List // of *Claim, in the order they came
-	watch   watchers
-	closed  bool
+	n         Counters
+	next      int64 // nothing becomes due before
+	janitorAt int64 // no finished job is forgotten before
+	leases    *leases
+	reserve   reservations
+	parked    *list.List // of *Claim, in the order they came
+	watch     watchers
+	closed    bool
 
 	// the batch under way
 	open      bool
@@ -90,7 +91,7 @@ func New(s Store, p queue.Policy, n Counters) *Ledger {
 
 // SetPolicy changes what happens to leases given, and to failures met, from now on.
 func (l *Ledger) SetPolicy(p queue.Policy) {
-	l.next = 0 // KeepResults may be shorter than before
+	l.next, l.janitorAt = 0, 0 // KeepResults may be shorter than before
 	l.leases.mu.Lock()
 	defer l.leases.mu.Unlock()
 	l.policy = p.WithDefaults()
@@ -136,7 +137,7 @@ func (l *Ledger) Rollback() {
 	for _, v := range slices.Backward(l.undo) {
 		v()
 	}
-	l.n, l.next = l.saved, 0
+	l.n, l.next, l.janitorAt = l.saved, 0, 0
 	l.endBatch()
 }
 
@@ -180,7 +181,7 @@ func (l *Ledger) moved(r *Row) {
 	case r.State == Delayed:
 		l.sooner(r.At)
 	case r.State.Terminal() && r.State != Dead:
-		l.sooner(r.At + int64(l.policy.KeepResults))
+		l.forgetAt(r.At + int64(l.policy.KeepResults))
 	}
 	if r.State.Waiting() && r.ExpiresAt != 0 {
 		l.sooner(r.ExpiresAt)

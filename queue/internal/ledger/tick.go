@@ -6,11 +6,15 @@ import "time"
 const (
 	tickLeases  = 500
 	tickPromote = 1000
-	tickForget  = 200
+	tickForget  = 500
 )
 
-// janitorPause is how far apart clean-ups are at least.
-const janitorPause = time.Second
+// janitorPause is how far apart clean-ups are at least when there is nothing left over, and forgetPause when there is:
+// callers share the disk with them.
+const (
+	janitorPause = time.Second
+	forgetPause  = 50 * time.Millisecond
+)
 
 // Tick does what has become due: it takes away leases that ran out, makes delayed jobs ready, ends jobs that expired
 // and forgets finished jobs that were kept long enough. [Ledger.Next] then says when to come back.
@@ -88,6 +92,11 @@ func (l *Ledger) expire(now int64, r *Row) error {
 }
 
 func (l *Ledger) janitor(now int64) error {
+	if now < l.janitorAt {
+		l.sooner(l.janitorAt)
+		return nil
+	}
+	l.janitorAt = Never
 	keep := int64(l.policy.KeepResults)
 	for _, s := range []State{Succeeded, Cancelled, Expired} {
 		if l.n.Level[s] == 0 {
@@ -103,7 +112,7 @@ func (l *Ledger) janitor(now int64) error {
 			}
 		}
 		if len(rows) == tickForget {
-			l.sooner(now) // there is more, after those who wait
+			l.forgetAt(now + int64(forgetPause)) // there is more
 			continue
 		}
 		next, err := l.store.EarliestAt(s)
@@ -111,8 +120,14 @@ func (l *Ledger) janitor(now int64) error {
 			return err
 		}
 		if next != Never {
-			l.sooner(max(next+keep, now+int64(janitorPause)))
+			l.forgetAt(max(next+keep, now+int64(janitorPause)))
 		}
 	}
 	return nil
+}
+
+// forgetAt makes the janitor come at that time, if not sooner.
+func (l *Ledger) forgetAt(at int64) {
+	l.janitorAt = min(l.janitorAt, at)
+	l.sooner(at)
 }
