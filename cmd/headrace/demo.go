@@ -52,7 +52,9 @@ Exits with 3 when the run did not show what it promises.`,
 			if c.output == "table" {
 				talk = c.stdout
 			}
-			s, err := demo.Run(cmd.Context(), demo.Options{Story: story, Out: talk, Version: thisBuild().Version})
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			s, err := demo.Run(ctx, demo.Options{Story: story, Out: talk, Version: thisBuild().Version})
 			if err != nil {
 				return err
 			}
@@ -61,6 +63,9 @@ Exits with 3 when the run did not show what it promises.`,
 			}
 			if !s.Kept() {
 				return exitError{exitBad, fmt.Errorf("the run did not show what it promises")}
+			}
+			if s.Interrupted {
+				return exitError{code: exitInterrupted}
 			}
 			return nil
 		},

@@ -90,7 +90,7 @@ func (r *run) play(ctx context.Context) (Summary, error) {
 			}
 			empty := p.Backlog != nil && p.InFlight != nil && p.Delayed != nil && *p.Backlog+*p.InFlight+*p.Delayed == 0 && p.At.After(r.begunAt)
 			if empty && time.Until(drainedBy) < drainLimit-time.Second || time.Now().After(drainedBy) {
-				return r.sumUp(context.WithoutCancel(ctx), before)
+				return r.sumUp(context.WithoutCancel(ctx), before, ctx.Err() != nil)
 			}
 		}
 	}

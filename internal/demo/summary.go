@@ -21,6 +21,8 @@ type Summary struct {
 	Decisions map[scale.Reason]int64 `json:"decisions"`
 	Provider  ProviderSummary        `json:"provider"`
 	Promises  []Promise              `json:"promises"`
+	// Interrupted: the story was not played to its end. Nothing is promised then but that no job is lost or answered twice.
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
 // JobsSummary counts jobs from the outside.
@@ -94,13 +96,14 @@ func (r *run) decisions(ctx context.Context) (told, error) {
 }
 
 // sumUp compares what was asked with what came back.
-func (r *run) sumUp(ctx context.Context, before told) (Summary, error) {
+func (r *run) sumUp(ctx context.Context, before told, interrupted bool) (Summary, error) {
 	account := r.provider.Account()
 	s := Summary{
-		Jobs:      JobsSummary{Enqueued: len(r.asked)},
-		Replicas:  ReplicasSummary{Max: r.maxReady, Starts: before.starts, ScaleOuts: before.outs, ScaleIns: before.ins},
-		Decisions: before.reasons,
-		Provider:  ProviderSummary{LimitPerMinute: r.opts.Story.TokensPerMinute, Calls: account.Calls, Throttled: account.Refused},
+		Interrupted: interrupted,
+		Jobs:        JobsSummary{Enqueued: len(r.asked)},
+		Replicas:    ReplicasSummary{Max: r.maxReady, Starts: before.starts, ScaleOuts: before.outs, ScaleIns: before.ins},
+		Decisions:   before.reasons,
+		Provider:    ProviderSummary{LimitPerMinute: r.opts.Story.TokensPerMinute, Calls: account.Calls, Throttled: account.Refused},
 	}
 	if r.waited > 0 {
 		share := r.waitedUsed / r.waited.Seconds() / (float64(r.opts.Story.TokensPerMinute) / 60)
@@ -156,7 +159,7 @@ func promises(story Story, s Summary, poisoned bool) []Promise {
 		{fmt.Sprintf("no job lost: %d enqueued, %d completed, %d dead", s.Jobs.Enqueued, s.Jobs.Completed, s.Jobs.Dead), s.Jobs.Lost == 0},
 		{"no job answered twice", s.Jobs.Duplicates == 0},
 	}
-	if !story.Launch {
+	if !story.Launch || s.Interrupted {
 		return ps
 	}
 	used := 0.0
@@ -184,6 +187,9 @@ func (s Summary) Print(w io.Writer) {
 		fmt.Fprintf(w, "; %.0f%% of %d tokens/min used while jobs waited", 100**s.Provider.UsedWhileWaiting, s.Provider.LimitPerMinute)
 	}
 	fmt.Fprint(w, "\n\n")
+	if s.Interrupted {
+		fmt.Fprintln(w, "interrupted: the story was not played to its end")
+	}
 	for _, p := range s.Promises {
 		mark := "✓"
 		if !p.Kept {

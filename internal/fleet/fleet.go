@@ -102,9 +102,9 @@ func (f *Fleet) Given(name string, leases []protocol.LeaseRef) (o protocol.Order
 	if w == nil {
 		return "", false
 	}
-	w.seenAt = time.Now()
+	now := time.Now() // not a sign of life: it may no longer be there to read the answer
 	for _, l := range leases {
-		w.held[l.ID] = lease{token: l.Token, givenAt: w.seenAt}
+		w.held[l.ID] = lease{token: l.Token, givenAt: now}
 	}
 	return w.order, true
 }
