@@ -34,6 +34,9 @@ type Options struct {
 	Version string
 	// Insecure allows a listen address that is not loopback without a token.
 	Insecure bool
+	// Silence is how long a worker may say nothing before it no longer counts; a third longer, and its process is replaced.
+	// Default 90 s.
+	Silence time.Duration
 	// Executable is the headrace binary that workers are run with; default: this one.
 	Executable string
 }
@@ -58,13 +61,13 @@ type App struct {
 	closers  []io.Closer // in the order they were opened
 }
 
-// silence is how long a worker may say nothing before it no longer counts.
-const silence = 90 * time.Second
-
 // Open opens queues, journal and the listening socket of cfg. It starts nothing; Run does. Close what Open returned if Run is never called.
 func Open(ctx context.Context, cfg *config.Config, opts Options) (_ *App, err error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Silence <= 0 {
+		opts.Silence = 90 * time.Second
 	}
 	if opts.Executable == "" {
 		if opts.Executable, err = os.Executable(); err != nil {
@@ -101,7 +104,7 @@ func Open(ctx context.Context, cfg *config.Config, opts Options) (_ *App, err er
 
 // wire connects the parts.
 func (a *App) wire(ctx context.Context) error {
-	members := fleet.New(silence)
+	members := fleet.New(a.opts.Silence)
 	a.Fleet = members
 	store := downstreammemory.New(limits(a.cfg))
 	dispatcher := dispatch.New(dispatchPools(a.cfg, a.queues), members, store)
@@ -146,7 +149,16 @@ func (a *App) Run(ctx context.Context) error {
 			cancel(fmt.Errorf("serve: %w", err))
 		}
 	}()
+	watched := make(chan struct{})
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	go func() {
+		defer close(watched)
+		a.workers.watch(a.opts.Silence / looksPerSilence).run(watching)
+	}()
 	err := a.Loop.Run(ctx)
+	unwatch()
+	<-watched
 
 	// No decision is made any more. Workers drain; their last settlements still arrive.
 	down := context.WithoutCancel(ctx)

@@ -22,19 +22,20 @@ type watch struct {
 	fleet   *fleet.Fleet
 	runners map[string]runner // by pool
 	log     *slog.Logger
+	every   time.Duration
 	missing map[string]int // by worker that was heard of: looks in a row at which it was not known
 }
 
 // A worker is replaced when it was not known at this many looks in a row. The registry forgets a worker by the clock; the
 // looks are counted, so that this process being stopped itself does not condemn everybody.
 const (
-	looks     = 3
-	lookEvery = 10 * time.Second
+	looks           = 3
+	looksPerSilence = 9
 )
 
 // run looks until ctx is done.
 func (w *watch) run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(w.every)
 	defer tick.Stop()
 	for {
 		select {

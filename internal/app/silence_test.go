@@ -37,8 +37,9 @@ func (s *shop) Replace(id string) bool {
 // could not be heard because this process itself was stopped for an hour, are not.
 func TestSilentWorkersAreReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fleet.New(silence)
+		f := fleet.New(90 * time.Second)
 		s := &shop{workers: []string{"works", "stops", "starts"}}
+		const lookEvery = 10 * time.Second
 		w := &watch{fleet: f, runners: map[string]runner{"p": s}, log: slog.New(slog.DiscardHandler)}
 		beat := func(name string) {
 			f.Heartbeat(protocol.HeartbeatRequest{Pool: "p", Worker: name, Incarnation: name, Slots: 1})

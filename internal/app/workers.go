@@ -126,9 +126,9 @@ func (ws *workers) ended(pool, worker string, exit process.Exit) {
 	}
 }
 
-// watch returns what replaces workers that fall silent.
-func (ws *workers) watch() *watch {
-	w := &watch{fleet: ws.fleet, runners: map[string]runner{}, log: ws.log}
+// watch returns what replaces workers that fall silent, which it looks for every so often.
+func (ws *workers) watch(every time.Duration) *watch {
+	w := &watch{fleet: ws.fleet, runners: map[string]runner{}, log: ws.log, every: every}
 	for pool, a := range ws.byPool {
 		w.runners[pool] = a
 	}
