@@ -19,13 +19,13 @@ func open(t *testing.T, p queue.Policy) *queuetest.Harness {
 	return &queuetest.Harness{Queue: q, Drift: func() ([]string, error) { return q.Drift(context.Background()) }}
 }
 
-func TestConformanceInVirtualTime(t *testing.T) {
-	queuetest.Run(t, queuetest.Config{Open: open, Virtual: true})
-}
+var (
+	realTime    = queuetest.Config{Open: open}
+	virtualTime = queuetest.Config{Open: open, Virtual: true}
+)
 
-func TestConformanceInRealTime(t *testing.T) {
-	queuetest.Run(t, queuetest.Config{Open: open})
-}
+func TestConformanceInRealTime(t *testing.T)    { queuetest.Run(t, realTime) }
+func TestConformanceInVirtualTime(t *testing.T) { queuetest.Run(t, virtualTime) }
 
 func TestStress(t *testing.T) {
 	c := queuetest.StressConfig{Jobs: 20_000}

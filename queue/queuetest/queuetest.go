@@ -1,11 +1,7 @@
-// Package queuetest is the conformance suite that every adapter of package queue passes.
-//
-// Each test opens a queue of its own, so that tests may run at the same time. What a queue cannot do, found by type
-// assertion, is not tested; what it claims to do is. With [Config.Virtual] the tests run in the virtual time of
-// testing/synctest: the same stories, exactly timed, in no time.
 package queuetest
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,8 +34,37 @@ type Harness struct {
 	Drift func() ([]string, error)
 }
 
-// Run tests an adapter.
+// Run tests an adapter: all of the suite but its scenarios, see [Scenario].
 func Run(t *testing.T, c Config) {
+	c = c.withDefaults()
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) { c.run(t, s) })
+	}
+}
+
+// Scenario tests an adapter with the scenario whose name begins with number, such as "W10". It has a test of its own in
+// each adapter, so that it is found by its number. [Scenarios] lists them.
+func Scenario(t *testing.T, c Config, number string) {
+	for _, s := range scenarios {
+		if strings.HasPrefix(s.name, number+"_") {
+			c.withDefaults().run(t, s)
+			return
+		}
+	}
+	t.Fatalf("there is no scenario %s", number)
+}
+
+// Scenarios returns the numbers of all scenarios.
+func Scenarios() []string {
+	var all []string
+	for _, s := range scenarios {
+		number, _, _ := strings.Cut(s.name, "_")
+		all = append(all, number)
+	}
+	return all
+}
+
+func (c Config) withDefaults() Config {
 	if c.Unit == 0 {
 		c.Unit = 60 * time.Millisecond
 		if c.Virtual {
@@ -52,16 +77,16 @@ func Run(t *testing.T, c Config) {
 			c.Slack = time.Millisecond
 		}
 	}
-	for _, s := range stories {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			if c.Virtual {
-				synctest.Test(t, func(t *testing.T) { c.tell(t, s) })
-				return
-			}
-			c.tell(t, s)
-		})
+	return c
+}
+
+func (c Config) run(t *testing.T, s story) {
+	t.Parallel()
+	if c.Virtual {
+		synctest.Test(t, func(t *testing.T) { c.tell(t, s) })
+		return
 	}
+	c.tell(t, s)
 }
 
 // times returns n, or a tenth of it.
@@ -146,7 +171,10 @@ var stories = []story{
 
 	{name: "ReopenKeepsEverything", needs: reopens, run: reopenKeepsEverything},
 	{name: "ReopenGivesLeasesAnotherTerm", needs: reopens, run: reopenGivesLeasesAnotherTerm},
+}
 
+// scenarios are stories of what went wrong in queues that people use.
+var scenarios = []story{
 	{name: "W10_StaleSettleIsRefused", run: w10StaleSettle},
 	{name: "W11_ExtendAndSettleCross", run: w11ExtendAndSettleCross},
 	{name: "W12_ExtendedLeaseHasOneStart", policy: longHold, run: w12ExtendedLease},

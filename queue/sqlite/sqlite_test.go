@@ -60,17 +60,21 @@ func copyFile(t testing.TB, from, to string) string {
 	return to
 }
 
-func TestConformanceInRealTime(t *testing.T) {
+var (
+	realTime    = inRealTime()
+	virtualTime = queuetest.Config{Open: harness, Virtual: true, Small: sqlite.Raced}
+)
+
+func inRealTime() queuetest.Config {
 	c := queuetest.Config{Open: harness, Small: sqlite.Raced, Unit: 80 * time.Millisecond, Slack: 300 * time.Millisecond} // a flush may take long
 	if sqlite.Raced {
 		c.Unit, c.Slack = 3*c.Unit/2, 3*c.Slack
 	}
-	queuetest.Run(t, c)
+	return c
 }
 
-func TestConformanceInVirtualTime(t *testing.T) {
-	queuetest.Run(t, queuetest.Config{Open: harness, Small: sqlite.Raced, Virtual: true})
-}
+func TestConformanceInRealTime(t *testing.T)    { queuetest.Run(t, realTime) }
+func TestConformanceInVirtualTime(t *testing.T) { queuetest.Run(t, virtualTime) }
 
 func TestStress(t *testing.T) {
 	t.Parallel()
