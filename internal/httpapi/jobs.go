@@ -90,7 +90,7 @@ func (b *jobsBody) UnmarshalJSON(raw []byte) error {
 		b.batch = true
 		return json.Unmarshal(raw, &b.jobs)
 	}
-	b.jobs = []json.RawMessage{raw}
+	b.jobs = []json.RawMessage{bytes.Clone(raw)} // raw is the framework's, and soon another request's
 	return nil
 }
 
