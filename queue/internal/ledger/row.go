@@ -3,6 +3,7 @@ package ledger
 import (
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/queue"
 )
@@ -145,12 +146,17 @@ func (r *Row) toLeased(now, token int64, worker string, maxAt int64) {
 	r.Token, r.Worker, r.MaxAt = token, worker, maxAt
 }
 
-// reason cuts a failure's text to what is kept.
+// reason cuts a failure's text to what is kept, between two characters.
 func reason(s string) string {
-	if len(s) > queue.MaxReason {
-		s = s[:queue.MaxReason]
+	s = strings.ToValidUTF8(s[:min(len(s), 2*queue.MaxReason)], "\uFFFD")
+	if len(s) <= queue.MaxReason {
+		return s
 	}
-	return strings.ToValidUTF8(s, "�")
+	n := queue.MaxReason
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }
 
 // Poison reports whether r is in the dead letters for killing workers.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/queue/internal/ledger"
@@ -139,4 +140,29 @@ func (d *desk) operate(op string, r queue.Receipt) (answer error) {
 		return d.settle(r, queue.Verdict(op))
 	}
 	return answer
+}
+
+// What is kept of a reason is text of at most 4 KiB, whatever a handler wrote and wherever that is cut.
+func TestReasonIsCutBetweenCharacters(t *testing.T) {
+	for name, long := range map[string]string{
+		"two bytes each": "x" + strings.Repeat("ü", queue.MaxReason),
+		"three":          strings.Repeat("日", queue.MaxReason),
+		"no text at all": strings.Repeat("\xff", 5000),
+		"short":          "short",
+	} {
+		d := newDesk(t, queue.Policy{})
+		d.publish(queue.Job{})
+		l := d.claim("w", 1)[0]
+		d.must(func() error {
+			_, err := d.Settle(d.now, []queue.Settlement{{Receipt: l.Receipt(), Verdict: queue.Dead, Reason: long}})
+			return err
+		})
+		r, _, _ := d.store.Get(l.JobID)
+		if len(r.Error) > queue.MaxReason || !utf8.ValidString(r.Error) || r.Error == "" {
+			t.Errorf("%s: kept %d bytes, valid: %v", name, len(r.Error), utf8.ValidString(r.Error))
+		}
+		if utf8.ValidString(long) && (!strings.HasPrefix(long, r.Error) || len(r.Error) < min(len(long), queue.MaxReason-3)) {
+			t.Errorf("%s: what is kept, %d bytes, is not its beginning", name, len(r.Error))
+		}
+	}
 }
