@@ -201,7 +201,7 @@ func (q *Queue) Stats(context.Context) (queue.Stats, error) {
 			e.NextDue = at
 		}
 		n := q.books.Counters()
-		s = n.Stats(now, e, q.epoch)
+		s = n.Stats(now, time.Now(), e, q.epoch)
 		return nil
 	})
 	return s, err

@@ -63,6 +63,9 @@ func clockStep(t *testing.T, path string, step time.Duration) {
 	if err := q.Settle(t.Context(), []queue.Settlement{{Receipt: ready[0].Receipt(), Verdict: queue.Ack}})[0]; err != nil {
 		t.Fatal(err)
 	}
+	if s, err := q.Stats(t.Context()); err != nil || !s.InFlight.At.Equal(time.Now()) {
+		t.Errorf("measured at %v, %v; the wall clock shows %v: readers take that for stale", s.InFlight.At, err, time.Now())
+	}
 	if ls := receive(lease - time.Second); len(ls) != 0 {
 		t.Fatalf("the lease ended %v after the opening", time.Since(start))
 	}

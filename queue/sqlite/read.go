@@ -151,7 +151,7 @@ func (q *Queue) Stats(ctx context.Context) (queue.Stats, error) {
 	if suspect.Valid && (!ready.Valid || suspect.Int64 < ready.Int64) {
 		e.OldestReady = suspect.Int64
 	}
-	return n.Stats(q.db.now(), e, q.books.epoch), nil
+	return n.Stats(q.db.now(), time.Now(), e, q.books.epoch), nil
 }
 
 var statsQuery = `SELECT ` + join(counterColumns) + `,

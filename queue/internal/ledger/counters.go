@@ -50,9 +50,10 @@ func (n *Counters) ended(s State) {
 // Edges are the three moments that [queue.Stats] is computed from; zero means that there is none.
 type Edges struct{ OldestReady, OldestLease, NextDue int64 }
 
-// Stats returns the measurements in the words of the contract.
-func (n *Counters) Stats(now int64, e Edges, epoch string) queue.Stats {
-	at := Time(now)
+// Stats returns the measurements in the words of the contract. now is the queue's clock, which ages are counted by; at is
+// the wall clock, which readers compare with theirs: the two differ after the machine was suspended.
+func (n *Counters) Stats(now int64, at time.Time, e Edges, epoch string) queue.Stats {
+	at = at.Round(0).UTC()
 	count := func(v int64) queue.Number { return queue.Exactly(float64(v), at) }
 	age := func(since int64) queue.Number {
 		if since == 0 {
