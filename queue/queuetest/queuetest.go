@@ -15,9 +15,9 @@ type Config struct {
 	Open func(t *testing.T, p queue.Policy) *Harness
 	// Virtual runs each test in a synctest bubble.
 	Virtual bool
-	// Unit is the time that the tests count in: a lease lasts ten. Default: 1 s in virtual time, 60 ms in real time.
+	// Unit is the time that the tests count in: a lease lasts ten. Default: 1 s in virtual time, 100 ms in real time.
 	Unit time.Duration
-	// Slack is how late things may be. Default: 1 ms in virtual time, 2 units in real time.
+	// Slack is how late things may be. Default: 1 ms in virtual time, 1 s in real time, where a busy machine makes all late.
 	Slack time.Duration
 	// Small divides by ten how often the longest tests repeat themselves: for slow builds, such as those with the race
 	// detector, of an adapter whose full size is tested otherwise.
@@ -66,13 +66,13 @@ func Scenarios() []string {
 
 func (c Config) withDefaults() Config {
 	if c.Unit == 0 {
-		c.Unit = 60 * time.Millisecond
+		c.Unit = 100 * time.Millisecond
 		if c.Virtual {
 			c.Unit = time.Second
 		}
 	}
 	if c.Slack == 0 {
-		c.Slack = 2 * c.Unit
+		c.Slack = time.Second
 		if c.Virtual {
 			c.Slack = time.Millisecond
 		}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -61,17 +60,9 @@ func copyFile(t testing.TB, from, to string) string {
 }
 
 var (
-	realTime    = inRealTime()
-	virtualTime = queuetest.Config{Open: harness, Virtual: true, Small: sqlite.Raced}
+	realTime    = queuetest.Config{Open: harness, Small: sqlite.Raced}
+	virtualTime = queuetest.Config{Open: harness, Small: sqlite.Raced, Virtual: true}
 )
-
-func inRealTime() queuetest.Config {
-	c := queuetest.Config{Open: harness, Small: sqlite.Raced, Unit: 80 * time.Millisecond, Slack: 300 * time.Millisecond} // a flush may take long
-	if sqlite.Raced {
-		c.Unit, c.Slack = 3*c.Unit/2, 3*c.Slack
-	}
-	return c
-}
 
 func TestConformanceInRealTime(t *testing.T)    { queuetest.Run(t, realTime) }
 func TestConformanceInVirtualTime(t *testing.T) { queuetest.Run(t, virtualTime) }
