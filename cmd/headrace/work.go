@@ -98,7 +98,7 @@ func (f workFlags) throttles() (map[int]string, error) {
 		if !ok || name == "" {
 			return nil, usage("work: --throttle %q: it must be like llm-provider=429,529", text)
 		}
-		for _, s := range strings.Split(statuses, ",") {
+		for s := range strings.SplitSeq(statuses, ",") {
 			code, err := strconv.Atoi(s)
 			if err != nil || code < 400 || code > 599 {
 				return nil, usage("work: --throttle %q: %q is not a status from 400 to 599", text, s)

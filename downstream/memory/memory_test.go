@@ -8,7 +8,9 @@ import (
 	"github.com/headrace/headrace/downstream/memory"
 )
 
-func open(_ *testing.T, declared map[string][]downstream.Limit) downstream.Store { return memory.New(declared) }
+func open(_ *testing.T, declared map[string][]downstream.Limit) downstream.Store {
+	return memory.New(declared)
+}
 
 func TestContractInVirtualTime(t *testing.T) {
 	downstreamtest.Run(t, downstreamtest.Config{Open: open, Virtual: true})

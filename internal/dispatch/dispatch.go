@@ -109,11 +109,12 @@ func (d *Dispatcher) Claim(ctx context.Context, pool string, r protocol.ClaimReq
 			ExpiresIn: since(l.For, waited), MaxIn: since(l.Max, waited), HeartbeatEvery: protocol.SecondsOf(min(p.Heartbeat, l.For/3)), Permits: permits,
 		}
 	}
-	known := false
-	if answer.Order, known = d.fleet.Given(r.Worker, refs); !known { // it died, or left, while its claim waited
+	order, known := d.fleet.Given(r.Worker, refs)
+	if !known { // it died, or left, while its claim waited
 		d.giveBack(ctx, p, leases, reserved)
 		return protocol.ClaimAnswer{Order: protocol.Drain}, nil
 	}
+	answer.Order = order
 	return answer, nil
 }
 
