@@ -22,7 +22,7 @@ type run struct {
 
 	asked map[string]Task // what was enqueued, by job id
 
-	// While jobs waited: how long, and how many tokens the provider let through.
+	// While more jobs waited than there were workers: how long, and how many tokens the provider let through.
 	waited     time.Duration
 	waitedUsed float64
 	lastUsed   float64
@@ -166,7 +166,8 @@ func (r *run) look(ctx context.Context) (httpapi.Pool, error) {
 		return p, err
 	}
 	now, used := time.Now(), r.provider.Account().Used
-	waits := p.Backlog != nil && *p.Backlog > 0
+	// A job or two that wait for the next free worker are no backlog, and no reason to use up a provider.
+	waits := p.Backlog != nil && *p.Backlog > float64(p.Ready)
 	if waits && r.lastWaits {
 		r.waited += now.Sub(r.lastAt)
 		r.waitedUsed += used - r.lastUsed

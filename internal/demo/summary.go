@@ -56,7 +56,8 @@ type ProviderSummary struct {
 	LimitPerMinute int   `json:"limit_per_minute"` // tokens
 	Calls          int64 `json:"calls"`
 	Throttled      int64 `json:"throttled"`
-	// UsedWhileWaiting is the share of the limit that was used while jobs waited; absent when none did.
+	// UsedWhileWaiting is the share of the limit that was used while more jobs waited than there were workers, the time
+	// until the first new worker worked included; absent when that never was.
 	UsedWhileWaiting *float64 `json:"used_while_waiting,omitempty"`
 }
 

@@ -3,6 +3,8 @@
 // The OpenAPI 3.1 document is generated from the Go types here and committed as docs/reference/openapi.json.
 package httpapi
 
+//go:generate go test . -run TestOpenAPIIsCommitted -update
+
 import (
 	"context"
 	"crypto/sha256"
