@@ -174,14 +174,3 @@ func (l *Ledger) Inherit(now int64, r *Row) {
 	l.leases.start(now, x)
 	l.sooner(until)
 }
-
-// Leased returns the rows of the leases in force, for checks.
-func (l *Ledger) Leased() []Row {
-	l.leases.mu.Lock()
-	defer l.leases.mu.Unlock()
-	var rows []Row
-	for _, x := range l.leases.byID {
-		rows = append(rows, *x.row)
-	}
-	return rows
-}
