@@ -19,6 +19,7 @@ import (
 // TestAnInterruptedDemoLosesNothing: a demo that is interrupted works off what was enqueued, judges only what can be judged
 // of half a story, and leaves nothing behind.
 func TestAnInterruptedDemoLosesNothing(t *testing.T) {
+	t.Parallel()
 	bin, err := buildBinary()
 	if err != nil {
 		t.Fatal(err)

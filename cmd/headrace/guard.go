@@ -15,8 +15,9 @@ func newGuardCmd(*cli) *cobra.Command {
 		Short:  "Run a command that dies, with all it started, when standard input ends",
 		Hidden: true,
 		Args:   cobra.MinimumNArgs(1),
-		Run: func(_ *cobra.Command, args []string) {
+		RunE: func(_ *cobra.Command, args []string) error {
 			os.Exit(process.Guard(args)) // as the command did, whatever its code means to it; and its last words stay the last
+			return nil
 		},
 	}
 }

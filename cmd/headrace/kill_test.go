@@ -318,6 +318,7 @@ actuator: { command: [sh, -c, "read line; sleep 2; echo done"] }`)
 // TestATerminalsEndsFinishWhatRuns: Ctrl-C, which the whole foreground group of a terminal gets; a terminal that is closed;
 // and a log that nobody reads any more ("headrace up | tee log", interrupted). The running job finishes each time.
 func TestATerminalsEndsFinishWhatRuns(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		signal syscall.Signal
@@ -328,6 +329,7 @@ func TestATerminalsEndsFinishWhatRuns(t *testing.T) {
 		{name: "nobody reads the log", signal: syscall.SIGTERM, deaf: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := newSystem(t, `
 objective: { oldest_age: 5s }
 replicas: { min: 1, max: 1 }
@@ -367,6 +369,7 @@ actuator: { command: [sh, -c, "read t; echo working >&2; sleep $t; echo done"], 
 
 // TestANoticeFromADyingWorker: a worker that exits with 2 is quoted with its own last words.
 func TestANoticeFromADyingWorker(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t, `
 objective: { oldest_age: 5s }
 replicas: { min: 1, max: 1 }
@@ -384,6 +387,7 @@ actuator: { worker: [sh, -c, "echo no such table >&2; exit 2"] }`)
 
 // TestAPoolWithoutGraceWorks: no time to finish is a choice; its jobs are released when it is called upon.
 func TestAPoolWithoutGraceWorks(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t, `
 objective: { oldest_age: 5s }
 replicas: { min: 1, max: 1 }
