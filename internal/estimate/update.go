@@ -20,8 +20,10 @@ type State struct {
 	// DepartedAt is since when the fast average departs from the slow one, and Rising in which direction; zero: it does not.
 	DepartedAt time.Time `json:"departed_at,omitzero"`
 	Rising     bool      `json:"rising,omitempty"`
-	// Top is the largest part that one sample has in ArrivalFast: a mean, and the weight it was observed with.
-	Top Average `json:"top"`
+	// Top and TopSlow are the largest part that one sample has in ArrivalFast and in ArrivalSlow: a mean, and the weight
+	// it was observed with.
+	Top     Average `json:"top"`
+	TopSlow Average `json:"top_slow"`
 
 	Attempts    Counter `json:"attempts"`
 	BusySeconds Counter `json:"busy_seconds"`
@@ -106,6 +108,7 @@ func Update(s State, p Prior, x Sample) (State, scale.Estimates) {
 		s.ArrivalFast.add(n/dt, dt, fast)
 		s.Top.largest(n/dt, dt, fast)
 		s.ArrivalSlow.add(n/dt, dt, slow)
+		s.TopSlow.largest(n/dt, dt, slow)
 	}
 	if n, dt, ok := s.delta(&s.Completions, x.Completions); ok {
 		s.Completion.add(n/dt, dt, fast)
@@ -122,7 +125,10 @@ func Update(s State, p Prior, x Sample) (State, scale.Estimates) {
 
 	var e scale.Estimates
 	e.ArrivalFast = s.ArrivalFast.rate(fastSpan)
-	e.ArrivalSlow = s.ArrivalSlow.rate(fastSpan / slowPerFast)
+	// What was seen of a young pool stands for what was not, but for what its largest sample has over the others: one dump is
+	// no flow of dumps.
+	e.ArrivalSlow = s.ArrivalSlow.without(s.TopSlow).rate(fastSpan / slowPerFast)
+	e.ArrivalSlow += max(0, s.TopSlow.Mean-e.ArrivalSlow*s.TopSlow.Weight)
 	e.Dispersion = 1
 	// An average with time constant τ over arrivals of rate λ and dispersion I has the variance I·λ/(2τ). A rise must be
 	// seen even without the largest sample: jobs that came all at once are a backlog, which the drain term sees, and no flow.
@@ -150,7 +156,7 @@ func Update(s State, p Prior, x Sample) (State, scale.Estimates) {
 		s.DepartedAt, s.Rising = at, rising
 	case at.Sub(s.DepartedAt).Seconds() >= newLevel*fast:
 		// It lasts: this is another level, of which the slow average need not be persuaded for the rest of its memory.
-		s.ArrivalSlow = s.ArrivalFast
+		s.ArrivalSlow, s.TopSlow = s.ArrivalFast, s.Top
 		s.DepartedAt = time.Time{}
 	}
 	e.ArrivalError = math.Sqrt(e.ArrivalSlow / (2 * slow))

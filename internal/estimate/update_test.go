@@ -115,6 +115,12 @@ func TestStepIsBelievedWithinThePromise(t *testing.T) {
 
 // Jobs that come all at once are a backlog and no flow; the same number over half a minute is one.
 func TestDumpIsNoFlow(t *testing.T) {
+	fresh := newFeed(t, Prior{Horizon: 10 * time.Second})
+	fresh.flow(1, 0, 0)
+	fresh.arrivals += 200
+	if e := fresh.flow(2, 0, 5); e.Arrival > 5 {
+		t.Errorf("a dump of 200 in a pool that is three seconds old: λ = %.1f, want under 5", e.Arrival)
+	}
 	dump := newFeed(t, Prior{})
 	dump.flow(1800, 1, 1)
 	dump.arrivals += 600
