@@ -101,7 +101,7 @@ func (q *Queue) Settle(_ context.Context, s []queue.Settlement) []error {
 	return out
 }
 
-// Extend implements [queue.Extender]. It neither writes nor waits for the disk.
+// Extend implements [queue.Extender]. It writes nothing, and waits for the writer only when it shortens a lease.
 func (q *Queue) Extend(_ context.Context, rs []queue.Receipt, d time.Duration) []queue.Extension {
 	if q.closed.Load() {
 		return ledger.NoExtension(queue.ErrClosed, len(rs))

@@ -143,13 +143,14 @@ func (l *Ledger) lease(now int64, c *Claim, r *Row) error {
 	if err := l.put(r, from); err != nil {
 		return err
 	}
-	x := &lease{row: r, until: later(now, term), maxAt: r.MaxAt}
+	until := later(now, term)
+	x := &lease{row: r, until: until, maxAt: r.MaxAt}
 	undo := l.leases.start(now, x)
 	l.onUndo(func() {
 		undo()
 		c.Leases = nil // also when it was this claim whose other job could not be stored
 	})
-	l.sooner(x.until)
+	l.sooner(until)
 	p := r.Payload
 	r.Payload = nil // the mirror does not keep it
 	since := time.Duration(max(0, now-c.Since))

@@ -81,7 +81,8 @@ func (ls *leases) hold(r *Row, by int) {
 func (ls *leases) start(now int64, x *lease) (undo func()) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.beat(now)
+	late := time.Duration(ls.beat(now) - now)
+	x.until, x.maxAt = later(x.until, late), later(x.maxAt, late)
 	id := x.row.ID
 	before := ls.byID[id] // ended earlier in this batch
 	ls.byID[id] = x
@@ -166,7 +167,7 @@ func (l *Ledger) Extend(now int64, rs []queue.Receipt, d time.Duration) ([]queue
 	nearer := Never
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.beat(now)
+	now = ls.beat(now)
 	if d <= 0 {
 		d = ls.term
 	}

@@ -12,18 +12,19 @@ const (
 	stallAfter = 2 * pulse
 )
 
-// beat notes that the process runs at now. After a stall it first moves the end and the hard maximum of every lease by the
-// whole gap, which is at most a pulse more than was lost. Whatever looks at the end of a lease, or sets it, comes after a
-// beat. The caller holds mu.
-func (ls *leases) beat(now int64) {
+// beat notes that the process runs at now, and returns the time of the latest beat. After a stall it first moves the end and
+// the hard maximum of every lease by the whole gap, which is at most a pulse more than was lost. Whatever looks at the end
+// of a lease, or sets it, comes after a beat and counts from what that returned: its own reading of the clock may be from
+// before a stall that somebody else has noticed. The caller holds mu.
+func (ls *leases) beat(now int64) int64 {
 	gap := time.Duration(now - ls.beatAt)
-	ls.beatAt = now
-	if gap <= stallAfter {
-		return
+	ls.beatAt = max(ls.beatAt, now)
+	if gap > stallAfter {
+		for _, x := range ls.due { // all alike, so that the heap stays one
+			x.until, x.maxAt = later(x.until, gap), later(x.maxAt, gap)
+		}
 	}
-	for _, x := range ls.due { // all alike, so that the heap stays one
-		x.until, x.maxAt = later(x.until, gap), later(x.maxAt, gap)
-	}
+	return ls.beatAt
 }
 
 func (ls *leases) lockedBeat(now int64) {

@@ -126,3 +126,25 @@ func TestInheritedLeaseIsBoundedWhateverTheClockShows(t *testing.T) {
 		again.noDrift()
 	}
 }
+
+// An extension read the clock, then the process was stopped, and when it goes on somebody else notices first. The extension
+// counts from now, and the stall is not given back twice.
+func TestStallBetweenReadingTheClockAndExtending(t *testing.T) {
+	d := newDesk(t, queue.Policy{Lease: 10 * time.Second})
+	d.publish(queue.Job{})
+	l := d.claim("w", 1)[0]
+	read := d.now
+	d.now += int64(time.Hour)
+	d.must(func() error { return nil }) // the clock
+	if e, _ := d.Extend(read, []queue.Receipt{l.Receipt()}, 0); e[0].Err != nil || e[0].Left != 10*time.Second {
+		t.Fatalf("extension is %+v", e[0])
+	}
+	d.pass(9*time.Second, nil)
+	if s := d.state(l.JobID); s != ledger.Leased {
+		t.Fatal("9 s of 10 after the extension the lease is over")
+	}
+	d.pass(2*time.Second, nil)
+	if s := d.state(l.JobID); s == ledger.Leased {
+		t.Fatal("the stall was given back twice")
+	}
+}
