@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,30 @@ type crash struct {
 	path  string
 	stmt  statement
 	acked map[string]queue.State
+}
+
+// acks is what callers were told. The writer looks at it while they go on.
+type acks struct {
+	mu    sync.Mutex
+	state map[string]queue.State
+}
+
+func (a *acks) note(id string, s queue.State) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state[id] = s
+}
+
+func (a *acks) forget(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.state, id)
+}
+
+func (a *acks) now() map[string]queue.State {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.state)
 }
 
 // The server is killed between any two statements of a run that does everything a queue can do. Each time the file opens,
@@ -37,14 +62,14 @@ func TestW4_KilledBetweenAnyTwoStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	var crashes []crash
-	acked := map[string]queue.State{} // changed only between operations, when the writer rests
+	acked := &acks{state: map[string]queue.State{}}
 	hook := func(f func(statement)) {
 		if err := db.doAlone(t.Context(), func(int64) error { db.w.before = f; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	hook(func(s statement) {
-		c := crash{path: filepath.Join(dir, fmt.Sprint("crash", len(crashes))), stmt: s, acked: maps.Clone(acked)}
+		c := crash{path: filepath.Join(dir, fmt.Sprint("crash", len(crashes))), stmt: s, acked: acked.now()}
 		for _, suffix := range []string{"", "-wal"} {
 			b, err := os.ReadFile(path + suffix)
 			if err == nil {
@@ -77,7 +102,7 @@ func TestW4_KilledBetweenAnyTwoStatements(t *testing.T) {
 }
 
 // liveFully does one of everything, and notes in acked what it was told is durable.
-func liveFully(t *testing.T, q *Queue, acked map[string]queue.State) {
+func liveFully(t *testing.T, q *Queue, acked *acks) {
 	ctx := t.Context()
 	var ids []string
 	for _, p := range q.Publish(ctx, []queue.Job{{Key: "a"}, {Key: "b"}, {ID: "0197f000-0000-7000-8000-00000000abcd"}, {}, {}, {ExpiresIn: time.Millisecond, Delay: time.Hour}, {Delay: time.Millisecond}}) {
@@ -85,10 +110,10 @@ func liveFully(t *testing.T, q *Queue, acked map[string]queue.State) {
 			t.Fatal(p.Err)
 		}
 		ids = append(ids, p.ID)
-		acked[p.ID] = queue.Ready
+		acked.note(p.ID, queue.Ready)
 	}
-	delete(acked, ids[5]) // it expires, and this one is cancelled
-	delete(acked, ids[6])
+	acked.forget(ids[5]) // it expires, and this one is cancelled
+	acked.forget(ids[6])
 	q.Publish(ctx, []queue.Job{{Key: "a"}}) // known
 	ls, err := q.Receive(ctx, queue.Request{Worker: "w", Max: 5})
 	if err != nil || len(ls) != 5 {
@@ -96,13 +121,13 @@ func liveFully(t *testing.T, q *Queue, acked map[string]queue.State) {
 	}
 	for i, v := range []queue.Verdict{queue.Ack, queue.Nack, queue.Dead, queue.Crash} {
 		if v == queue.Ack {
-			delete(acked, ls[i].JobID) // it will be forgotten at once
+			acked.forget(ls[i].JobID) // it will be forgotten at once
 		}
 		if err := q.Settle(ctx, []queue.Settlement{{Receipt: ls[i].Receipt(), Verdict: v, Result: []byte("r")}})[0]; err != nil {
 			t.Fatal(err)
 		}
 		if v == queue.Dead {
-			acked[ls[i].JobID] = queue.DeadState
+			acked.note(ls[i].JobID, queue.DeadState)
 		}
 	}
 	for _, worker := range []string{"w", "x"} { // the suspect alone, and the one beside which it may not run
@@ -116,9 +141,9 @@ func liveFully(t *testing.T, q *Queue, acked map[string]queue.State) {
 	if _, err := q.Cancel(ctx, ids[6]); err != nil && !errors.Is(err, queue.ErrConflict) && !errors.Is(err, queue.ErrNotFound) {
 		t.Fatal(err)
 	}
-	for id, s := range acked { // it has another life
+	for id, s := range acked.now() { // it has another life
 		if s == queue.DeadState {
-			acked[id] = queue.Ready
+			acked.note(id, queue.Ready)
 		}
 	}
 	if n, err := q.Redrive(ctx, 10, false); err != nil || n != 1 {
