@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -51,16 +52,13 @@ type system struct {
 func newSystem(t *testing.T, pool string) *system {
 	t.Helper()
 	s := &system{t: t, dir: t.TempDir()}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.url = "http://" + l.Addr().String()
-	l.Close()
-	text := fmt.Sprintf("version: 1\nserver: { listen: %q, data_dir: data }\npools:\n  p:\n%s", l.Addr(), indent(pool))
+	addr := freeAddress(t)
+	s.url = "http://" + addr
+	text := fmt.Sprintf("version: 1\nserver: { listen: %q, data_dir: data }\npools:\n  p:\n%s", addr, indent(pool))
 	if err := os.WriteFile(filepath.Join(s.dir, "headrace.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	var err error
 	if s.log, err = os.Create(filepath.Join(s.dir, "up.log")); err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +72,21 @@ func newSystem(t *testing.T, pool string) *system {
 	})
 	s.start()
 	return s
+}
+
+// freeAddress returns an address that nobody is given while a system that has it restarts: its port is below those that
+// the kernel hands out by itself.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
+	}
+	t.Fatal("no free port")
+	return ""
 }
 
 func indent(text string) string {
