@@ -46,9 +46,15 @@ func (w *Worker) heartbeats(ctx context.Context) {
 	}
 }
 
+// reportNews is how long a report of finished runs may wait: whoever sizes the pool learns from them how long jobs take.
+const reportNews = time.Second
+
 // interval is the shortest that any lease asks for, never more than a third of the lease. w.mu is held.
 func (w *Worker) interval() time.Duration {
 	every := w.opts.Report
+	if w.totals.Runs != w.reported {
+		every = min(every, reportNews)
+	}
 	for _, h := range w.held {
 		if e := h.lease.HeartbeatEvery.Duration(); e > 0 {
 			every = min(every, e)
@@ -71,6 +77,9 @@ func (w *Worker) beat(ctx context.Context, every time.Duration) error {
 		return err
 	}
 	w.extended(r.Leases, a.Leases, sentAt)
+	w.mu.Lock()
+	w.reported = r.Totals.Runs
+	w.mu.Unlock()
 	w.obey(a.Order)
 	return nil
 }

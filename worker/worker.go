@@ -27,7 +27,7 @@ type Options struct {
 	StartDelay time.Duration
 	// Wait is how long one claim waits for a job; default 20 s, at most 30 s.
 	Wait time.Duration
-	// Report is the time between reports while no lease asks for a shorter one; default 5 s.
+	// Report is the time between reports while no lease asks for a shorter one and no run has ended; default 5 s.
 	Report time.Duration
 	// Log takes what happens; default: nothing is logged.
 	Log *slog.Logger
@@ -75,6 +75,7 @@ type Worker struct {
 	leaked   int                // of them, those that ignore their cancelled context
 	outbox   []*delivery        // settlements not delivered yet
 	totals   protocol.Totals
+	reported int64         // of totals.Runs
 	changed  chan struct{} // closed and replaced when any of the above changes
 }
 
