@@ -61,7 +61,10 @@ func (b *Bucket) RetryIn(units float64, now time.Time) time.Duration {
 	return max(time.Millisecond, time.Duration(math.Ceil(seconds*1e9)))
 }
 
-// Take removes units, into debt if need be; negative units give back, up to the burst.
+// maxDebt is the deepest a bucket goes, in seconds of its rate: one absurd report must not shut a downstream for a day.
+const maxDebt = 60
+
+// Take removes units, into debt if need be but never more than a minute's worth; negative units give back, up to the burst.
 func (b *Bucket) Take(units float64, now time.Time) {
-	b.units = min(b.Limit.Burst, b.Available(now)-units)
+	b.units = min(b.Limit.Burst, max(b.Available(now)-units, -maxDebt*b.Limit.PerSecond))
 }

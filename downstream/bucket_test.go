@@ -39,6 +39,16 @@ func TestBucketProperties(t *testing.T) {
 	})
 }
 
+// One absurd cost shuts a downstream for a minute, not for ever; whatever it was, what follows is still within the rate.
+func TestDebtIsBounded(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	b := downstream.NewBucket(downstream.Limit{PerSecond: 10}, now)
+	b.Take(1e30, now)
+	if got := b.RetryIn(10, now); got > 61*time.Second+time.Millisecond {
+		t.Errorf("a use fits after %v, want about a minute", got)
+	}
+}
+
 // A window's sum is what was added in its last 29 to 30 seconds.
 func TestWindowForgets(t *testing.T) {
 	var w downstream.Window

@@ -35,7 +35,7 @@ func Size(p Policy, s State, o Observation) Need {
 	case in.s == 0 && busy:
 		// Nothing was ever completed and nobody declared a service time. One worker will tell.
 		slots := max(1, float64(in.current)*in.c)
-		n.Terms = append(n.Terms, Term{"unmeasured", slots, "service time unknown until the first jobs complete"})
+		n.Terms = append(n.Terms, Term{termUnmeasured, slots, "service time unknown until the first jobs complete"})
 		n.Partial = "service time unknown"
 	case in.s > 0:
 		if t, ok := in.steady(p, s, o); ok {
@@ -67,6 +67,9 @@ func Size(p Policy, s State, o Observation) Need {
 	n.Replicas = ceil(n.Slots / in.c)
 	return n
 }
+
+// termUnmeasured is the term of a pool about whose jobs nothing is known.
+const termUnmeasured = "unmeasured"
 
 // idleLong reports whether the pool has been empty, with nothing completing, for its idle time.
 func (in inputs) idleLong(p Policy, s State, o Observation) bool {
