@@ -28,6 +28,9 @@ const (
 
 // Find returns the job with the id, in whichever queue of the file it is, or [queue.ErrNotFound].
 func (db *DB) Find(ctx context.Context, id string) (queue.Record, error) {
+	if db.isClosing() { // the connections may be open still, but whoever was woken by Close must learn of it
+		return queue.Record{}, fmt.Errorf("get job %s: %w", id, queue.ErrClosed)
+	}
 	rec, err := db.find(ctx, id)
 	if err != nil {
 		return queue.Record{}, fmt.Errorf("get job %s: %w", id, db.closedOr(err))
@@ -57,11 +60,15 @@ func (db *DB) find(ctx context.Context, id string) (queue.Record, error) {
 	return r.Record(name), nil
 }
 
-// closedOr turns an error of the closed pool into the contract's.
-func (db *DB) closedOr(err error) error {
+func (db *DB) isClosing() bool {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.closing && !errors.Is(err, queue.ErrNotFound) {
+	return db.closing
+}
+
+// closedOr turns an error of the closed pool into the contract's.
+func (db *DB) closedOr(err error) error {
+	if db.isClosing() && !errors.Is(err, queue.ErrNotFound) {
 		return queue.ErrClosed
 	}
 	return explain(err)
