@@ -52,10 +52,10 @@ func reopenKeepsEverything(k *kit) {
 func reopenGivesLeasesAnotherTerm(k *kit) {
 	k.publishN(3)
 	ls := k.receive("w", 3)
-	k.sleep(8)
+	k.sleep(5)
 	start := time.Now()
 	k.use(k.h.Reopen())
-	k.sleep(5) // 13 since the claim: the lease would be over
+	k.sleep(6) // 11 since the claim: the lease would be over
 	if e := k.extend(ls[0], 0); e.Err != nil {
 		k.Fatalf("the lease did not survive: %v", e.Err)
 	}

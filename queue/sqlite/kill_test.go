@@ -20,6 +20,7 @@ import (
 // What a process was told is durable survives its death at any moment: no acknowledged job, result or dead letter is
 // lost, no token is used twice, and the numbers still add up.
 func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "queue.db")
 	known := map[string]string{} // job id → the last that was acknowledged about it
 	var highest int64
@@ -131,6 +132,7 @@ func checkKnown(t *testing.T, db *sqlite.DB, known map[string]string) {
 // The file and its log, copied at any moment while others write, are a queue in which everything acknowledged before the
 // copy is there: what a loss of power leaves.
 func TestCopyTakenMidRunHasEverythingAcknowledged(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "queue.db")
 	_, q := openQueue(t, path, queue.Policy{})

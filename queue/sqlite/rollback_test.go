@@ -17,7 +17,7 @@ func TestStressAmongFailingTransactions(t *testing.T) {
 	t.Parallel()
 	c := queuetest.StressConfig{Jobs: 6_000}
 	if Raced {
-		c.Jobs = 2_000
+		c.Jobs = 1_500
 	}
 	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "queue.db"), Options{})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 )
 
 func scenario(t *testing.T, number string) {
+	t.Parallel()
 	t.Run("RealTime", func(t *testing.T) { queuetest.Scenario(t, realTime, number) })
 	t.Run("VirtualTime", func(t *testing.T) { queuetest.Scenario(t, virtualTime, number) })
 }
