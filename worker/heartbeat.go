@@ -89,7 +89,7 @@ func (w *Worker) report() protocol.HeartbeatRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := protocol.HeartbeatRequest{
-		Pool: w.conn.Pool(), Slots: w.opts.Slots, Busy: w.active, Leaked: w.leaked, Draining: w.draining,
+		Pool: w.conn.Pool(), Slots: w.opts.Slots, Busy: w.active, Draining: w.draining,
 		Incarnation: w.incarnation, Totals: w.totals, Leases: make([]protocol.LeaseRef, 0, len(w.held)),
 	}
 	for k := range w.held {

@@ -193,7 +193,7 @@ func workerColumns(now answer) []column[fleet.Worker] {
 			}
 			return plain
 		}},
-		{name: "BUSY / SLOTS", fields: "busy slots", right: true, text: func(w worker) string { return fmt.Sprintf("%d / %d", w.Held, w.Slots) }},
+		{name: "BUSY / SLOTS", fields: "busy slots", right: true, text: func(w worker) string { return fmt.Sprintf("%d / %d", w.Busy, w.Slots) }},
 		{name: "FIRST SEEN", fields: "first_seen_at", right: true, text: func(w worker) string { return span(now.age(w.FirstAt)) + " ago" }},
 		{name: "LAST REPORT", fields: "seen_at", right: true, text: func(w worker) string { return span(now.age(w.SeenAt)) + " ago" }},
 	}

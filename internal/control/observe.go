@@ -115,7 +115,7 @@ func (l *Loop) observePool(ctx context.Context, p *pool, now time.Time, deadline
 					occupied++
 				}
 			}
-			o.Replicas.Busy, o.Replicas.Occupied = scale.Read(float64(members.Held), now), scale.Read(float64(occupied), now)
+			o.Replicas.Busy, o.Replicas.Occupied = scale.Read(float64(members.Busy), now), scale.Read(float64(occupied), now)
 		}
 	}
 

@@ -44,6 +44,7 @@ type worker struct {
 	firstAt    time.Time
 	seenAt     time.Time
 	held       map[string]lease
+	stray      int // busy slots whose job was taken away
 	order      protocol.Order
 	// ordered ends when order is no longer run.
 	ordered context.Context //nolint:containedctx // it ends a wait and is handed to nobody as a call's context
@@ -61,7 +62,8 @@ type Worker struct {
 	Pool    string         `json:"pool"`
 	Name    string         `json:"name"`
 	Slots   int            `json:"slots"`
-	Held    int            `json:"busy"`
+	Held    int            `json:"held"` // leases
+	Busy    int            `json:"busy"` // slots that are not free: those of leases, and of handlers that go on without one
 	Order   protocol.Order `json:"order"`
 	FirstAt time.Time      `json:"first_seen_at"`
 	SeenAt  time.Time      `json:"seen_at"`
@@ -70,8 +72,8 @@ type Worker struct {
 // Pool is the sum over the workers of one pool.
 type Pool struct {
 	Workers []Worker
-	// Slots and Held count workers that were not told to go.
-	Slots, Held int
+	// Slots and Busy count workers that were not told to go.
+	Slots, Busy int
 	// Totals only grow: they include workers that are gone.
 	Totals protocol.Totals
 	// Started counts the workers that were ever seen.
@@ -127,7 +129,7 @@ func (f *Fleet) Heartbeat(r protocol.HeartbeatRequest) protocol.Order {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := f.see(r.Pool, r.Worker)
-	w.slots = r.Slots
+	w.slots, w.stray = r.Slots, max(0, r.Busy-len(r.Leases))
 	f.totals[r.Pool] = grow(f.totals[r.Pool], f.lives[r.Incarnation].totals, r.Totals)
 	f.lives[r.Incarnation] = life{totals: r.Totals, seenAt: w.seenAt}
 	// The report is older than what was claimed in the last moments.
@@ -215,12 +217,13 @@ func (f *Fleet) Pool(pool string) Pool {
 			f.forget(w)
 			continue
 		}
+		busy := len(w.held) + w.stray
 		p.Workers = append(p.Workers, Worker{
-			Pool: w.pool, Name: w.name, Slots: w.slots, Held: len(w.held), Order: w.order, FirstAt: w.firstAt, SeenAt: w.seenAt,
+			Pool: w.pool, Name: w.name, Slots: w.slots, Held: len(w.held), Busy: busy, Order: w.order, FirstAt: w.firstAt, SeenAt: w.seenAt,
 		})
 		if w.order == protocol.Run {
 			p.Slots += w.slots
-			p.Held += len(w.held)
+			p.Busy += busy
 		}
 	}
 	for id, l := range f.lives {
@@ -233,7 +236,7 @@ func (f *Fleet) Pool(pool string) Pool {
 }
 
 // FirstToGo returns the names of a pool's workers in the order in which they should go: those that hold nothing
-// first, then those that hold the fewest jobs; among equals the youngest.
+// first, even when their handlers go on without a lease, then those that hold the fewest jobs; among equals the youngest.
 func (p Pool) FirstToGo() []string {
 	ws := slices.DeleteFunc(slices.Clone(p.Workers), func(w Worker) bool { return w.Order != protocol.Run })
 	slices.SortStableFunc(ws, func(a, b Worker) int {

@@ -52,12 +52,12 @@ func TestHeartbeatDoesNotForgetAFreshClaim(t *testing.T) {
 		f.Claimed("p", "a", 4)
 		f.Given("a", []protocol.LeaseRef{{ID: "j1", Token: 7}})
 		beat(f, "a", "l", 0) // sent before the claim was answered
-		if got := f.Pool("p").Held; got != 1 {
+		if got := f.Pool("p").Busy; got != 1 {
 			t.Errorf("right after a claim: %d held, want 1", got)
 		}
 		time.Sleep(3 * time.Second)
 		beat(f, "a", "l", 0)
-		if got := f.Pool("p").Held; got != 0 {
+		if got := f.Pool("p").Busy; got != 0 {
 			t.Errorf("three seconds later: %d held, want 0: the claim's answer was lost", got)
 		}
 	})
@@ -101,5 +101,25 @@ func TestOrderReachesAWaitingWorker(t *testing.T) {
 	}
 	if got := f.Pool("p"); got.Slots != 0 || len(got.FirstToGo()) != 0 {
 		t.Errorf("a draining worker still counts: %+v", got)
+	}
+}
+
+// A slot whose handler goes on after its job was taken away is not free: work that waits beside it does not wait beside an
+// idle slot. Its worker holds nothing that a scale-in could interrupt, so it still goes before one that does.
+func TestASlotWithoutALeaseIsNotFree(t *testing.T) {
+	f := fleet.New(time.Minute)
+	f.Claimed("p", "good", 2)
+	f.Given("good", []protocol.LeaseRef{{ID: "j"}})
+	f.Heartbeat(protocol.HeartbeatRequest{Worker: "stray", Pool: "p", Slots: 2, Busy: 1, Incarnation: "s"})
+	p := f.Pool("p")
+	if p.Busy != 2 || p.Slots != 4 {
+		t.Errorf("%d of %d slots busy, want 2 of 4", p.Busy, p.Slots)
+	}
+	if order := p.FirstToGo(); order[0] != "stray" {
+		t.Errorf("first to go: %v, want the worker that holds nothing", order)
+	}
+	f.Heartbeat(protocol.HeartbeatRequest{Worker: "stray", Pool: "p", Slots: 2, Incarnation: "s"})
+	if got := f.Pool("p").Busy; got != 1 {
+		t.Errorf("%d slots busy after the handler returned, want 1", got)
 	}
 }

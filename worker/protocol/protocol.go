@@ -63,9 +63,9 @@ type HeartbeatRequest struct {
 	Worker string `json:"worker"`
 	Pool   string `json:"pool"`
 	Slots  int    `json:"slots"`
-	Busy   int    `json:"busy"`
-	// Leaked are busy slots whose handler ignores that its job was taken away: they are no capacity.
-	Leaked int `json:"leaked,omitempty"`
+	// Busy are the slots whose handler has not returned. More than Leases: some go on although their job was taken away,
+	// and their slots are not free.
+	Busy int `json:"busy"`
 	// Draining: the worker claims nothing more. A claim of it that is still open shall be answered now, with the jobs
 	// that it was given or without any.
 	Draining bool       `json:"draining,omitempty"`
@@ -77,9 +77,8 @@ type HeartbeatRequest struct {
 
 // LeaseRef names a lease.
 type LeaseRef struct {
-	ID       string `json:"id"`
-	Token    int64  `json:"token"`
-	Progress string `json:"progress,omitempty"`
+	ID    string `json:"id"`
+	Token int64  `json:"token"`
 }
 
 // Totals are what a worker has done since it started.
