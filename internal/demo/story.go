@@ -107,7 +107,7 @@ func FromTrace(path string, speed float64, duration time.Duration, seed uint64) 
 		if row.at >= until {
 			break
 		}
-		for k := range row.count {
+		for k := range min(row.count, maxArrivals+1-len(s.Arrivals)) {
 			at := row.at
 			if row.count > 1 || row.spread {
 				// Counts say nothing about the inside of their interval.
@@ -124,6 +124,9 @@ func FromTrace(path string, speed float64, duration time.Duration, seed uint64) 
 				millis += float64(t.Millis)
 			}
 		}
+	}
+	if len(s.Arrivals) > maxArrivals {
+		return s, fmt.Errorf("play trace %s: more than %d jobs in %v: play it slower, or for less long", path, maxArrivals, duration)
 	}
 	if len(s.Arrivals) == 0 {
 		return s, fmt.Errorf("read trace %s: nothing arrives in its first %.0f seconds", path, until)
@@ -160,6 +163,9 @@ func readTrace(path string) ([]traceRow, error) {
 	}
 	return parseTrace(in)
 }
+
+// maxArrivals is the most jobs of a story: more is a load test.
+const maxArrivals = 100_000
 
 // maxTrace is the most rows that are read.
 const maxTrace = 1_000_000

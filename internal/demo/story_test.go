@@ -87,6 +87,7 @@ func TestFromTraceReadsBothKinds(t *testing.T) {
 		"not in order": "arrival_seconds\n5\n1\n",
 		"ragged":       "arrival_seconds,work_units\n1\n",
 		"nothing":      "arrival_seconds\n",
+		"far too much": "interval_start_seconds,arrivals\n0,1e6\n60,0\n",
 	} {
 		if _, err := FromTrace(write(text), 1, time.Minute, 1); err == nil {
 			t.Errorf("%s: read without an error", name)
