@@ -122,7 +122,7 @@ func (c *cli) input(name string) (io.ReadCloser, int64, error) {
 	}
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return f, 0, nil //nolint:nilerr // only the progress needs the size
+		return f, 0, nil // only the progress needs the size
 	}
 	return f, info.Size(), nil
 }

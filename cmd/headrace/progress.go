@@ -70,7 +70,7 @@ func (p *progress) update(done, jobs int64) {
 		if left >= 0 {
 			line["share"], line["seconds_left"] = share, left.Seconds()
 		}
-		json.NewEncoder(p.w).Encode(line) //nolint:errcheck,errchkjson // nobody listens
+		json.NewEncoder(p.w).Encode(line) //nolint:errcheck // nobody listens
 	case "bar":
 		p.clear()
 		p.drawn = true

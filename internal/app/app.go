@@ -131,7 +131,7 @@ func (a *App) wire(ctx context.Context) error {
 			Loop: a.Loop, Fleet: members, Store: store, Downstreams: names, Queues: a.queues.contracts(), Version: a.opts.Version,
 		}),
 	}, httpapi.Options{
-		Token: string(a.cfg.Server.Token), AnyHost: a.opts.Insecure && !loopback(a.cfg), Version: a.opts.Version, Log: a.opts.Log,
+		Token: string(a.cfg.Server.Token), AnyHost: a.opts.Insecure && !loopback(a.cfg), Version: a.opts.Version,
 	})
 	a.server = newServer(handler, a.opts.Log)
 	return nil

@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -52,27 +51,18 @@ type Options struct {
 	AnyHost bool
 	// Version is shown in the OpenAPI document and the status.
 	Version string
-	// StartedAt is when the process started; default now.
-	StartedAt time.Time
-	// Log; default discards.
-	Log *slog.Logger
 }
 
 type server struct {
 	Deps
-	opts Options
-	jobs jobReader
+	opts      Options
+	startedAt time.Time
+	jobs      jobReader
 }
 
 // New returns the handler of the whole surface.
 func New(d Deps, opts Options) http.Handler {
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
-	if opts.StartedAt.IsZero() {
-		opts.StartedAt = time.Now()
-	}
-	s := &server{Deps: d, opts: opts}
+	s := &server{Deps: d, opts: opts, startedAt: time.Now()}
 	mux := http.NewServeMux()
 	s.register(newAPI(mux, opts.Version))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,7 +97,7 @@ func (b *jobsBody) UnmarshalJSON(raw []byte) error {
 
 // Schema implements [huma.SchemaProvider].
 func (b *jobsBody) Schema(r huma.Registry) *huma.Schema {
-	job := r.Schema(typeOf[JobInput](), true, "JobInput")
+	job := r.Schema(reflect.TypeFor[JobInput](), true, "JobInput")
 	least, most := 1, maxJobs
 	return &huma.Schema{OneOf: []*huma.Schema{job, {Type: huma.TypeArray, Items: job, MinItems: &least, MaxItems: &most}}}
 }
@@ -141,13 +142,13 @@ type enqueueOutput struct {
 
 func (s *server) registerJobs(api huma.API) {
 	registry := api.OpenAPI().Components.Schemas
-	s.jobs = jobReader{registry, registry.Schema(typeOf[JobInput](), true, "JobInput")}
+	s.jobs = jobReader{registry, registry.Schema(reflect.TypeFor[JobInput](), true, "JobInput")}
 	taken := map[string]*huma.Response{"202": {
 		Description: "The jobs are durable: they survive a crash of the machine.",
 		Headers:     map[string]*huma.Param{"Location": {Schema: &huma.Schema{Type: "string"}, Description: "The job, when one was sent."}},
 		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{OneOf: []*huma.Schema{
-			api.OpenAPI().Components.Schemas.Schema(typeOf[Enqueued](), true, "Enqueued"),
-			api.OpenAPI().Components.Schemas.Schema(typeOf[EnqueuedList](), true, "EnqueuedList"),
+			registry.Schema(reflect.TypeFor[Enqueued](), true, "Enqueued"),
+			registry.Schema(reflect.TypeFor[EnqueuedList](), true, "EnqueuedList"),
 		}}}},
 	}}
 	huma.Register(api, huma.Operation{
@@ -246,12 +247,11 @@ func (s *server) publish(ctx context.Context, pool string, jobs []queue.Job, at 
 	}
 	for k, p := range pub.Publish(ctx, batch) {
 		it := &items[at[k]]
-		switch {
-		case p.Err == nil:
-			it.ID, it.Duplicate = p.ID, p.Duplicate
-		default:
+		if p.Err != nil {
 			it.Problem = publishProblem(p.Err)
+			continue
 		}
+		it.ID, it.Duplicate = p.ID, p.Duplicate
 	}
 	return nil
 }
@@ -442,10 +442,10 @@ func valueOf(b []byte) (value json.RawMessage, encoding string) {
 	case json.Valid(b):
 		return b, ""
 	case utf8.Valid(b):
-		value, _ = json.Marshal(string(b)) //nolint:errchkjson // a string
+		value, _ = json.Marshal(string(b)) // a string always encodes
 		return value, ""
 	default:
-		value, _ = json.Marshal(base64.StdEncoding.EncodeToString(b)) //nolint:errchkjson // a string
+		value, _ = json.Marshal(base64.StdEncoding.EncodeToString(b))
 		return value, "base64"
 	}
 }

@@ -3,8 +3,9 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
-	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -15,8 +16,6 @@ import (
 	"github.com/headrace/headrace/internal/journal"
 	"github.com/headrace/headrace/scale"
 )
-
-func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
 // PoolState is how a pool is doing, the worst first.
 type PoolState string
@@ -60,7 +59,7 @@ type Pool struct {
 	Trouble     string       `json:"trouble,omitempty" doc:"What the actuator could not do, or what is wrong with its workers, such as a command that keeps dying."`
 }
 
-// PoolList is all pools, the worst first within equal names' order.
+// PoolList is all pools, by name.
 type PoolList struct {
 	Items []Pool `json:"items"`
 }
@@ -335,9 +334,21 @@ func (s *server) decisions(ctx context.Context, pool string, in decisionsInput) 
 		})
 	}
 	if len(rs) == in.Size {
-		out.NextPageToken = formatSeq(rs[len(rs)-1].Seq)
+		out.NextPageToken = strconv.FormatInt(rs[len(rs)-1].Seq, 10)
 	}
 	return &struct{ Body DecisionList }{out}, nil
+}
+
+// parseSeq reads the page token of a list of decisions: the number of the last one on the page before. Empty is 0.
+func parseSeq(token string) (int64, error) {
+	if token == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(token, 10, 64)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("page_token %q: not a token of this list", token)
+	}
+	return n, nil
 }
 
 type decisionInput struct {
@@ -391,7 +402,7 @@ func (s *server) listWorkers(context.Context, *none) (*struct{ Body WorkerList }
 func (s *server) getStatus(context.Context, *none) (*struct{ Body Status }, error) {
 	at, took := s.Loop.LastStep()
 	st := Status{
-		Version: s.opts.Version, StartedAt: s.opts.StartedAt.UTC(), LastCycleAt: timeOf(at), CycleSeconds: took.Seconds(),
+		Version: s.opts.Version, StartedAt: s.startedAt.UTC(), LastCycleAt: timeOf(at), CycleSeconds: took.Seconds(),
 		Pools: len(s.Pools), States: map[PoolState]int{},
 	}
 	for _, r := range s.Loop.Latest() {

@@ -30,7 +30,7 @@ func newProblem(status int, kind, detail string) *huma.ErrorModel {
 	return &huma.ErrorModel{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
-// problemOf maps an error from below to a problem. What went wrong inside is not shown to callers.
+// problemOf maps an error from below to a problem. The error's text is the detail: whoever may call is trusted with it.
 func problemOf(err error) *huma.ErrorModel {
 	switch {
 	case errors.Is(err, queue.ErrNotFound), errors.Is(err, dispatch.ErrNoPool):

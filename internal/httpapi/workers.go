@@ -2,27 +2,12 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/headrace/headrace/worker/protocol"
 )
-
-func parseSeq(token string) (int64, error) {
-	if token == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(token, 10, 64)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("page_token %q: not a token of this list", token)
-	}
-	return n, nil
-}
-
-func formatSeq(n int64) string { return strconv.FormatInt(n, 10) }
 
 func (s *server) registerWorkers(api huma.API) {
 	post := func(id, path, summary string, errors ...int) huma.Operation {
