@@ -54,12 +54,10 @@ func (d Decision) Explain() Explanation {
 		}
 	}
 	for _, r := range d.Alarms {
-		e.Alarms = append(e.Alarms, r.Info().sentenceFor("a downstream"))
+		e.Alarms = append(e.Alarms, r.sentence("a downstream"))
 	}
 	return e
 }
-
-func (r ReasonInfo) sentenceFor(subject string) string { return r.Reason.sentence(subject) }
 
 // lead is what to say right after the verdict.
 func (d Decision) lead() []string {
@@ -82,7 +80,7 @@ func (d Decision) lead() []string {
 		out = append(out, d.Binding.Detail)
 	}
 	for _, s := range d.Steps {
-		if s.Binding && s.Reason != DownstreamThroughput && s.Name != "demand" && s.Evidence != "" {
+		if s.Binding && s.Reason != DownstreamThroughput && s.Reason != PoolMax && s.Name != "demand" && s.Evidence != "" {
 			out = append(out, fmt.Sprintf("%s: %s.", capital(s.Limit), s.Evidence))
 		}
 	}

@@ -30,7 +30,7 @@ type situation struct {
 func base() situation {
 	read := func(v float64) scale.Reading { return scale.Read(v, anchor) }
 	return situation{
-		policy: scale.Policy{Pool: "enrich", Min: 1, Max: 24, Concurrency: 8, StartsIn: 25 * time.Second, Objective: scale.Objective{OldestAge: 10 * time.Minute}},
+		policy: scale.Policy{Pool: "enrich", Min: 1, Max: 24, MaxFrom: "headrace.yaml:93", Concurrency: 8, StartsIn: 25 * time.Second, Objective: scale.Objective{OldestAge: 10 * time.Minute}},
 		state:  scale.State{StartedAt: anchor.Add(-time.Hour), ProgressAt: anchor.Add(-time.Second), Completions: 90_000, Desired: 14},
 		seen: scale.Observation{
 			At: anchor, Backlog: read(0), InFlight: read(77), Delayed: read(0), OldestAge: read(0), Completions: read(90_024),

@@ -34,20 +34,20 @@ func (f *fold) add(name, subject, limit string, to int, evidence string, r Reaso
 
 // ceiling goes down to a ceiling, when it is above. It is always one step.
 func (f *fold) ceiling(p Policy, o Observation, c Ceiling) {
-	name, limit, used := "share", count(float64(c.Replicas)), ""
+	name, limit, evidence := "share", count(float64(c.Replicas)), ""
 	switch c.Reason {
 	case PoolMax:
-		name = "pool max"
+		name, evidence = "pool max", p.MaxFrom
 	case DownstreamThroughput:
 		name = "downstream"
 		for _, u := range p.Downstreams {
 			if l := limitOf(o, u); u.Downstream == c.Name && u.Unit == c.Unit && l.readable() {
-				limit, used = pace(l.PerSecond, l.Unit)+" at "+num(unitsPerJob(u, *l))+" a job", useEvidence(l)
+				limit, evidence = pace(l.PerSecond, l.Unit)+" at "+num(unitsPerJob(u, *l))+" a job", useEvidence(l)
 				break
 			}
 		}
 	}
-	f.step(name, c.subject(), limit, min(f.n, c.Replicas), joined(used, conflict(p, c)), c.Reason)
+	f.step(name, c.subject(), limit, min(f.n, c.Replicas), joined(evidence, conflict(p, c)), c.Reason)
 }
 
 func conflict(p Policy, c Ceiling) string {

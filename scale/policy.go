@@ -11,6 +11,8 @@ type Policy struct {
 	// Min and Max bound the replicas; Max ≥ 1, 0 ≤ Min ≤ Max.
 	Min int `json:"min"`
 	Max int `json:"max"`
+	// MaxFrom is where Max was declared, such as "headrace.yaml:93", for explanations; empty: nobody says.
+	MaxFrom string `json:"max_from,omitempty"`
 	// Concurrency is the slots of one replica; default 1.
 	Concurrency int `json:"concurrency"`
 	// StartsIn is the prior for D, from ordering a replica to its first job; default 1 s.

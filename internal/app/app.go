@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -61,7 +62,7 @@ type App struct {
 	closers  []io.Closer // in the order they were opened
 }
 
-// Open opens queues, journal and the listening socket of cfg. It starts nothing; Run does. Close what Open returned if Run is never called.
+// Open opens queues, journal and the listening socket of cfg. It starts nothing; [App.Run] does, and closes them.
 func Open(ctx context.Context, cfg *config.Config, opts Options) (_ *App, err error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -131,7 +132,7 @@ func (a *App) wire(ctx context.Context) error {
 			Loop: a.Loop, Fleet: members, Store: store, Downstreams: names, Queues: a.queues.contracts(), Version: a.opts.Version,
 		}),
 	}, httpapi.Options{
-		Token: string(a.cfg.Server.Token), AnyHost: a.opts.Insecure && !loopback(a.cfg), Version: a.opts.Version,
+		Token: string(a.cfg.Server.Token), AnyHost: a.opts.Insecure && !a.cfg.Server.Loopback(), Version: a.opts.Version,
 	})
 	a.server = newServer(handler, a.opts.Log)
 	return nil
@@ -171,9 +172,6 @@ func (a *App) Run(ctx context.Context) error {
 	return errors.Join(err, a.close())
 }
 
-// Close releases what Open took, when Run is never called.
-func (a *App) Close() error { return a.close() }
-
 func (a *App) close() error {
 	var errs []error
 	for _, v := range slices.Backward(a.closers) {
@@ -187,20 +185,10 @@ func (a *App) close() error {
 
 // checkListen refuses to offer the API to a network without a token.
 func checkListen(cfg *config.Config, opts Options) error {
-	if _, _, err := net.SplitHostPort(cfg.Server.Listen); err != nil {
-		return fmt.Errorf("server.listen %q: %w", cfg.Server.Listen, err)
-	}
-	if loopback(cfg) || cfg.Server.Token != "" || opts.Insecure {
+	if cfg.Server.Loopback() || cfg.Server.Token != "" || opts.Insecure {
 		return nil
 	}
 	return fmt.Errorf("server.listen %q is not a loopback address: anybody who reaches it could enqueue jobs and read payloads; set server.auth.token, or pass --insecure", cfg.Server.Listen)
-}
-
-// loopback reports whether the API is offered to this machine only.
-func loopback(cfg *config.Config) bool {
-	host, _, err := net.SplitHostPort(cfg.Server.Listen)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // reachable is the address by which this machine reaches a listener.
@@ -214,6 +202,8 @@ func reachable(a net.Addr) string {
 	}
 	return net.JoinHostPort(host, port)
 }
+
+func downstreamNames(cfg *config.Config) []string { return slices.Sorted(maps.Keys(cfg.Downstreams)) }
 
 func limits(cfg *config.Config) map[string][]downstream.Limit {
 	out := map[string][]downstream.Limit{}

@@ -149,5 +149,3 @@ func (ws *workers) close(ctx context.Context) error {
 	wg.Wait()
 	return errors.Join(errs...)
 }
-
-func downstreamNames(cfg *config.Config) []string { return slices.Sorted(maps.Keys(cfg.Downstreams)) }

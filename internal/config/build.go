@@ -21,8 +21,7 @@ type builder struct {
 }
 
 func build(root *value, dir string, probs *collector) *Config {
-	b := &builder{probs: probs, root: root, dir: dir, cfg: &Config{Dir: dir, root: root}}
-	b.cfg.Version = get[int](root, "version")
+	b := &builder{probs: probs, root: root, dir: dir, cfg: &Config{root: root}}
 	b.server()
 	b.brokers()
 	b.actuators()
@@ -151,15 +150,12 @@ func (b *builder) pools() {
 }
 
 func (b *builder) pool(v *value) Pool {
-	p := Pool{Name: v.name, File: v.keyAt.src.name, Line: v.keyAt.line}
+	p := Pool{Name: v.name}
 	p.Broker = b.reference(v, "broker", "brokers")
 	if v.field("queue") == nil {
 		v.setDefault("queue", v.name)
 	}
 	p.Queue = get[string](v, "queue")
-	if most := v.field("replicas", "max"); most != nil {
-		p.MaxLine, p.MaxAt = most.at.line, most.at.String()
-	}
 	p.Lease = b.lease(v.field("lease"))
 	backoff := get[span](v, "retry", "backoff")
 	p.Retry = Retry{Attempts: get[int](v, "retry", "attempts"), BackoffMin: backoff.from, BackoffMax: backoff.to}
@@ -336,6 +332,9 @@ func (b *builder) policy(v *value, uses []Use) scale.Policy {
 		Stale:      get[time.Duration](v, "on_stale", "after"),
 		StaleFloor: get[int](v, "on_stale", "do", "min"),
 		Observe:    get[string](v, "mode") == "observe",
+	}
+	if most := v.field("replicas", "max"); ok(most) {
+		p.MaxFrom = most.origin()
 	}
 	if starts := v.field("actuator"); ok(starts) {
 		p.Grace = get[time.Duration](starts, "grace")

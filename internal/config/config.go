@@ -2,6 +2,7 @@
 package config
 
 import (
+	"net"
 	"time"
 
 	"github.com/headrace/headrace/scale"
@@ -9,13 +10,11 @@ import (
 
 // Config is a valid configuration with every default filled in.
 type Config struct {
-	Version     int
 	Server      Server
 	Brokers     map[string]Broker
 	Actuators   map[string]Actuator
 	Downstreams map[string]Downstream
 	Pools       []Pool // sorted by name
-	Dir         string // where relative paths start: the directory of the file
 
 	root *value // every key with its origin, for Show
 }
@@ -27,6 +26,13 @@ type Server struct {
 	History time.Duration // how long decisions are kept; default 14 d
 	Cycle   time.Duration // time between evaluations; default 1 s
 	Token   Secret        // server.auth.token: the bearer token every API call must bring; empty: none, loopback only
+}
+
+// Loopback reports whether only this machine can reach Listen.
+func (s Server) Loopback() bool {
+	host, _, err := net.SplitHostPort(s.Listen)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // Secret is a string that never prints. Convert it to string to use it.
@@ -80,19 +86,15 @@ type DownstreamLimit struct {
 
 // Pool is the workers that serve one queue under one policy.
 type Pool struct {
-	Name    string
-	File    string // that declares it
-	Line    int    // of its key in File, for explanations
-	MaxLine int    // of replicas.max
-	MaxAt   string // where replicas.max was written: "headrace.yaml:93"
-	Broker  string
-	Queue   string // default: the pool's name
-	Scale   scale.Policy
-	Lease   Lease
-	Retry   Retry
-	Poison  Poison
-	Uses    []Use // sorted by downstream, then unit; a limit on requests that the file does not mention counts 1
-	Starts  Starts
+	Name   string
+	Broker string
+	Queue  string // default: the pool's name
+	Scale  scale.Policy
+	Lease  Lease
+	Retry  Retry
+	Poison Poison
+	Uses   []Use // sorted by downstream, then unit; a limit on requests that the file does not mention counts 1
+	Starts Starts
 }
 
 // Lease is how long a worker may hold a job.

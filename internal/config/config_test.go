@@ -42,16 +42,14 @@ pools:
 		t.Fatal(err)
 	}
 	want := &Config{
-		Version:     1,
-		Dir:         dir,
 		Server:      Server{Listen: "127.0.0.1:8480", DataDir: dir + "/headrace-data", History: 14 * 24 * time.Hour, Cycle: time.Second},
 		Brokers:     map[string]Broker{"main": {Name: "main", Type: "sqlite", Path: dir + "/headrace-data/queue.db"}},
 		Actuators:   map[string]Actuator{"local": {Name: "local", Type: "process"}},
 		Downstreams: map[string]Downstream{},
 		Pools: []Pool{{
-			Name: "enrich", File: "headrace.yaml", Line: 3, MaxLine: 5, MaxAt: "headrace.yaml:5", Broker: "main", Queue: "enrich",
+			Name: "enrich", Broker: "main", Queue: "enrich",
 			Scale: scale.Policy{
-				Pool: "enrich", Objective: scale.Objective{OldestAge: 10 * time.Minute, Miss: 0.05}, Max: 24, Concurrency: 1, StartsIn: time.Second,
+				Pool: "enrich", Objective: scale.Objective{OldestAge: 10 * time.Minute, Miss: 0.05}, Max: 24, MaxFrom: "headrace.yaml:5", Concurrency: 1, StartsIn: time.Second,
 				IdleToZero: 5 * time.Minute, Grace: 30 * time.Second, Cycle: time.Second, Stale: 10 * time.Minute,
 				Damping: scale.Damping{Up: []scale.Rate{{Percent: 100, Per: 15 * time.Second}}, Down: []scale.Rate{{Percent: 20, Per: time.Minute}}},
 			},
@@ -75,7 +73,7 @@ func TestPoolsInheritKeyByKey(t *testing.T) {
 	if want := (Lease{For: 90 * time.Second, Heartbeat: 30 * time.Second, Max: time.Hour}); plain.Lease != want {
 		t.Errorf("plain: got lease %v, want %v: for of defaults, heartbeat a third of it", plain.Lease, want)
 	}
-	if plain.Scale.Max != 8 || plain.Scale.Min != 1 || !plain.Scale.Observe || plain.Scale.Concurrency != 2 || plain.MaxAt != "all.yaml:26" {
+	if plain.Scale.Max != 8 || plain.Scale.Min != 1 || !plain.Scale.Observe || plain.Scale.Concurrency != 2 || plain.Scale.MaxFrom != "all.yaml:26" {
 		t.Errorf("plain: got %+v, want what defaults say", plain.Scale)
 	}
 	if plain.Scale.Damping.HoldSteady != 0 || plain.Scale.Damping.HoldDrain != 0 || plain.Scale.Utilisation != 0 {
@@ -128,7 +126,7 @@ func TestShowIsTheConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 		after := parse(t, shown.String())
-		places := cmpopts.IgnoreFields(Pool{}, "Line", "MaxLine", "MaxAt")
+		places := cmpopts.IgnoreFields(scale.Policy{}, "MaxFrom")
 		if diff := cmp.Diff(before, after, cmpopts.IgnoreUnexported(Config{}), places); diff != "" {
 			t.Errorf("(-before +after):\n%s\n%s", diff, shown.String())
 		}
@@ -236,7 +234,7 @@ func TestDirectoryIsReadAsOneFile(t *testing.T) {
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if len(cfg.Pools) != 2 || cfg.Pools[1].File != filepath.Join(dir, "30-two.yaml") || cfg.Pools[1].Scale.Max != 3 || cfg.Server.DataDir != filepath.Join(dir, "data") {
+	if len(cfg.Pools) != 2 || cfg.Pools[1].Name != "two" || cfg.Pools[1].Scale.MaxFrom != filepath.Join(dir, "10-server.yaml")+":3" || cfg.Pools[1].Scale.Max != 3 || cfg.Server.DataDir != filepath.Join(dir, "data") {
 		t.Errorf("got %+v", cfg)
 	}
 	write(t, dir, map[string]string{"40-again.yaml": "pools:\n  one: " + pool + "server: { cycle: 2s }\nversion: 2\n"})
@@ -367,7 +365,7 @@ func FuzzParse(f *testing.F) {
 		if again == nil {
 			t.Fatalf("what is shown is not valid: %v\n%s", problems, shown.String())
 		}
-		places := cmpopts.IgnoreFields(Pool{}, "Line", "MaxLine", "MaxAt")
+		places := cmpopts.IgnoreFields(scale.Policy{}, "MaxFrom")
 		if diff := cmp.Diff(cfg, again, cmpopts.IgnoreUnexported(Config{}), places, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("what is shown differs (-file +shown):\n%s\n%s", diff, shown.String())
 		}

@@ -21,7 +21,7 @@ pools:
 		return
 	}
 	p := cfg.Pools[0]
-	fmt.Println(p.Name, "on", p.Broker+"/"+p.Queue, "may have", p.Scale.Max, "workers, says", p.MaxAt)
+	fmt.Println(p.Name, "on", p.Broker+"/"+p.Queue, "may have", p.Scale.Max, "workers, says", p.Scale.MaxFrom)
 	// Output: enrich on main/enrich may have 24 workers, says headrace.yaml:5
 }
 

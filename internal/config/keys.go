@@ -16,6 +16,7 @@ type key struct {
 	def      string // the default, as it would be written
 	meant    string // the default in words, where it depends on other keys
 	required bool
+	inherits bool   // a block that takes what it leaves out from `defaults`, where that has the key
 	min, max string // bounds, as they would be written
 	env      string // environment variable that overrides the file
 }
@@ -75,7 +76,7 @@ func table() *key {
 			}}},
 		{name: "defaults", help: "What holds for every pool that does not say otherwise.", keys: defaultable()},
 		{name: "pools", help: "The workers that serve one queue under one policy.", names: named("pool"),
-			each: &key{help: "A pool.", keys: slices.Concat([]*key{
+			each: &key{help: "A pool.", inherits: true, keys: slices.Concat([]*key{
 				{name: "broker", kind: text(), meant: "the only broker", help: "Where its queue lives."},
 				{name: "queue", kind: text(), meant: "the pool's name", help: "The queue it serves; no other pool may serve it."},
 			}, defaultable(), []*key{
@@ -103,7 +104,7 @@ func table() *key {
 func defaultable() []*key {
 	return []*key{
 		{name: "mode", kind: word("act", "observe"), def: "act", help: "observe: decide and explain, change nothing."},
-		{name: "objective", help: "What the users of a pool were promised: oldest_age, drain or both.", keys: []*key{
+		{name: "objective", help: "What the users of a pool were promised: oldest_age, drain or both.", meant: "required, here or in `defaults`", keys: []*key{
 			{name: "oldest_age", kind: duration(), meant: "no promise", min: "100ms", max: "30d", help: "No job waits longer."},
 			{name: "drain", kind: duration(), meant: "oldest_age", min: "1s", max: "30d", help: "A backlog is gone after it."},
 			{name: "target", kind: share(), def: "95%", max: "99.999%", help: "Share of jobs that must meet oldest_age in steady state."},

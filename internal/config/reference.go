@@ -58,7 +58,7 @@ func referenceRow(b *strings.Builder, k *key, path string) {
 		return
 	}
 	if k.kind != nil || k.name != "" {
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", path, valueCell(k), defaultCell(k), strings.ReplaceAll(k.help, "|", `\|`)+note(k))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", path, valueCell(k), defaultCell(k, path), strings.ReplaceAll(k.help, "|", `\|`)+note(k))
 	}
 	referenceRows(b, k, path)
 }
@@ -73,14 +73,22 @@ func valueCell(k *key) string {
 	return k.kind.name
 }
 
-func defaultCell(k *key) string {
+func defaultCell(k *key, path string) string {
 	switch {
+	case k.required && inDefaults(path):
+		return "required, here or in `defaults`"
 	case k.required:
 		return "required"
 	case k.def != "":
 		return "`" + k.def + "`"
 	}
 	return k.meant
+}
+
+// inDefaults reports whether the key of a pool may stand in defaults instead.
+func inDefaults(path string) bool {
+	rest, ofPool := strings.CutPrefix(path, "pools.POOL.")
+	return ofPool && table().at(append([]string{"defaults"}, strings.Split(rest, ".")...)) != nil
 }
 
 func note(k *key) string {

@@ -51,8 +51,8 @@ func (k *key) blockSchema(loose bool) schemaObject {
 	properties := schemaObject{}
 	var required []string
 	for _, c := range k.keys {
-		inherits := loose || k.name == "" && c.name == "defaults" || k.help == "A pool." && slices.ContainsFunc(defaultable(), func(d *key) bool { return d.name == c.name })
-		properties[c.name] = c.schema(inherits)
+		inherited := k.inherits && slices.ContainsFunc(defaultable(), func(d *key) bool { return d.name == c.name })
+		properties[c.name] = c.schema(loose || inherited || c.name == "defaults")
 		if c.required && !loose {
 			required = append(required, c.name)
 		}

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"math"
-	"net"
 	"strings"
 )
 
@@ -49,16 +48,6 @@ func (s senser) server() {
 	if token := s.root.field("server", "auth", "token"); token != nil && token.at.known() && !token.filled {
 		s.warn(token, `such as "${env:HEADRACE_TOKEN}" or "${file:/run/secrets/headrace}"`, "the token stands in the file itself")
 	}
-}
-
-// Loopback reports whether only this machine can reach Listen.
-func (s Server) Loopback() bool {
-	host, _, err := net.SplitHostPort(s.Listen)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // unused names what is declared and leaned on by nobody: often a pool has lost its reference.
