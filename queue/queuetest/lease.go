@@ -87,7 +87,7 @@ func releaseIsNotAnAttempt(k *kit) {
 }
 
 func nackComesBackAfterItsDelay(k *kit) {
-	for _, delay := range []float64{0, 1, 5} {
+	for _, delay := range []float64{0, 3, 8} { // long enough for what comes between
 		id := k.publishN(1)[0]
 		l := k.one("w")
 		start := time.Now()
