@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +61,7 @@ Exits with 3 when the run did not show what it promises.`,
 				return err
 			}
 			if !s.Kept() {
-				return exitError{exitBad, fmt.Errorf("the run did not show what it promises")}
+				return exitError{exitBad, errors.New("the run did not show what it promises")}
 			}
 			if s.Interrupted {
 				return exitError{code: exitInterrupted}
@@ -96,11 +95,11 @@ func newDemoWorkerCmd(c *cli) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			env, err := worker.ReadEnvironment(os.Getenv)
+			env, err := worker.ReadEnvironment(func(name string) string { return c.getenv(name, "") })
 			if err != nil {
 				return err
 			}
-			handler := demo.Handler(os.Getenv("DEMO_PROVIDER"))
+			handler := demo.Handler(c.getenv("DEMO_PROVIDER", ""))
 			w := worker.New(env.Dial(), handler, worker.Options{
 				Slots: env.Slots, Grace: env.Grace, StartDelay: time.Millisecond, Wait: 5 * time.Second, Report: time.Second,
 			})

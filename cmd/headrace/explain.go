@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -84,5 +85,5 @@ func parseMoment(text string, now time.Time) (string, error) {
 		}
 		return t.UTC().Format(time.RFC3339Nano), nil
 	}
-	return "", fmt.Errorf("it must be a time of day such as 03:12, an age such as 20m, or an RFC 3339 time such as 2026-01-31T03:12:00Z")
+	return "", errors.New("it must be a time of day such as 03:12, an age such as 20m, or an RFC 3339 time such as 2026-01-31T03:12:00Z")
 }

@@ -3,12 +3,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -39,12 +38,14 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 
 // system is a running `headrace up` in a directory of its own, which survives its restarts.
 type system struct {
-	t   *testing.T
-	dir string
-	url string
-	cmd *exec.Cmd
-	log *os.File
-	out *os.File // where it talks to; default log
+	t    *testing.T
+	dir  string
+	url  string // of the API, another one after each start
+	cmd  *exec.Cmd
+	talk *os.File // what it says is read from here
+	log  *os.File // and kept here
+
+	logged sync.WaitGroup
 }
 
 // newSystem writes a configuration with one pool, "p", and starts it. Every process that belongs to it has the directory's
@@ -52,9 +53,7 @@ type system struct {
 func newSystem(t *testing.T, pool string) *system {
 	t.Helper()
 	s := &system{t: t, dir: t.TempDir()}
-	addr := freeAddress(t)
-	s.url = "http://" + addr
-	text := fmt.Sprintf("version: 1\nserver: { listen: %q, data_dir: data }\npools:\n  p:\n%s", addr, indent(pool))
+	text := "version: 1\nserver: { listen: 127.0.0.1:0, data_dir: data }\npools:\n  p:\n" + indent(pool)
 	if err := os.WriteFile(filepath.Join(s.dir, "headrace.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +63,7 @@ func newSystem(t *testing.T, pool string) *system {
 	}
 	t.Cleanup(func() {
 		s.kill()
+		s.logged.Wait()
 		if t.Failed() {
 			out, _ := os.ReadFile(s.log.Name())
 			t.Logf("headrace up said:\n%s", out)
@@ -72,21 +72,6 @@ func newSystem(t *testing.T, pool string) *system {
 	})
 	s.start()
 	return s
-}
-
-// freeAddress returns an address that nobody is given while a system that has it restarts: its port is below those that
-// the kernel hands out by itself.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 func indent(text string) string {
@@ -102,13 +87,24 @@ func (s *system) start() {
 	}
 	s.cmd = exec.Command(bin, "up", "--config", filepath.Join(s.dir, "headrace.yaml"))
 	s.cmd.Env = append(os.Environ(), "SYSTEM="+s.dir)
-	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	if s.out != nil {
-		s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	}
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does
-	if err := s.cmd.Start(); err != nil {
+	r, w, err := os.Pipe()
+	if err != nil {
 		s.t.Fatal(err)
+	}
+	s.talk = r
+	s.cmd.Stdout, s.cmd.Stderr = w, w
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does
+	err = s.cmd.Start()
+	w.Close()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	urls := make(chan string, 1)
+	s.logged.Go(func() { s.listen(r, urls) })
+	select {
+	case s.url = <-urls:
+	case <-time.After(20 * time.Second):
+		s.t.Fatal("headrace up did not say where it is")
 	}
 	s.until(20*time.Second, "the first decision", func() bool {
 		resp, err := http.Get(s.url + "/readyz")
@@ -118,6 +114,17 @@ func (s *system) start() {
 		resp.Body.Close()
 		return resp.StatusCode == http.StatusNoContent
 	})
+}
+
+// listen keeps what `headrace up` says until it says no more, and hands over the address that it names.
+func (s *system) listen(talk *os.File, urls chan<- string) {
+	defer talk.Close()
+	for lines := bufio.NewScanner(talk); lines.Scan(); {
+		if url, ok := strings.CutPrefix(lines.Text(), "headrace is up: "); ok {
+			urls <- url
+		}
+		fmt.Fprintln(s.log, lines.Text())
+	}
 }
 
 // kill ends `headrace up` as a power cut would.
@@ -164,6 +171,19 @@ func (s *system) processes() []string {
 		out = append(out, fmt.Sprintf("%d %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
 	}
 	return out
+}
+
+// workerProcesses returns the processes that are the worker: not its guard, and not the programs that it runs.
+func (s *system) workerProcesses(worker string) (pids []int) {
+	for _, p := range s.processes() {
+		pid, cmdline, _ := strings.Cut(p, " ")
+		env, _ := os.ReadFile("/proc/" + pid + "/environ")
+		if bytes.Contains(env, []byte("HEADRACE_WORKER="+worker+"\x00")) && strings.Contains(cmdline, " work --pool") && !strings.Contains(cmdline, " guard ") {
+			n, _ := strconv.Atoi(pid)
+			pids = append(pids, n)
+		}
+	}
+	return pids
 }
 
 func (s *system) until(within time.Duration, what string, cond func() bool) {
@@ -295,6 +315,7 @@ actuator: { command: [sh, -c, "read line; sleep 2 & wait; echo \"$line\""] }`)
 
 // TestKillOfAWorkerMidJob: kill -9 of a worker process. Its job runs again at once on another, with the crash counted.
 func TestKillOfAWorkerMidJob(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t, `
 objective: { oldest_age: 5s }
 replicas: { min: 2, max: 2 }
@@ -303,20 +324,11 @@ actuator: { command: [sh, -c, "read line; sleep 2; echo done"] }`)
 	id := s.enqueue(1, `"x"`)[0]
 	s.until(20*time.Second, "the job to run", func() bool { return s.job(id).State == "leased" })
 	holder := s.job(id).Worker
-	killed := 0
-	for _, p := range s.processes() {
-		pid, cmdline, _ := strings.Cut(p, " ")
-		env, _ := os.ReadFile("/proc/" + pid + "/environ")
-		if bytes.Contains(env, []byte("HEADRACE_WORKER="+holder+"\x00")) && strings.Contains(cmdline, " work --pool") && !strings.Contains(cmdline, " guard ") {
-			n, _ := strconv.Atoi(pid)
-			killed++
-			if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if killed != 1 {
-		t.Fatalf("found %d processes of worker %s, want 1 among:\n%s", killed, holder, strings.Join(s.processes(), "\n"))
+	var pids []int
+	// For a moment a program that the worker starts looks like the worker.
+	s.until(5*time.Second, "one process of worker "+holder, func() bool { pids = s.workerProcesses(holder); return len(pids) == 1 })
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
 	at := time.Now()
 	s.until(15*time.Second, "the job to succeed", func() bool { return s.job(id).State == "succeeded" })
@@ -349,16 +361,7 @@ replicas: { min: 1, max: 1 }
 lease: { for: 1m, heartbeat: 10s, max: 10m }
 actuator: { command: [sh, -c, "read t; echo working >&2; sleep $t; echo done"], grace: 6s }`)
 			if c.deaf {
-				s.kill()
-				r, w, err := os.Pipe()
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.out = w
-				s.start()
-				s.out = nil
-				r.Close()
-				w.Close()
+				s.talk.Close()
 			}
 			id := s.enqueue(1, `1`)[0]
 			s.until(20*time.Second, "the job to run", func() bool { return s.job(id).State == "leased" })
@@ -396,6 +399,10 @@ actuator: { worker: [sh, -c, "echo no such table >&2; exit 2"] }`)
 		s.call("GET", "/api/v1/pools/p", "", &p)
 		return strings.HasPrefix(p.Trouble, "1 of 1 workers keep dying: the last: exit status 2 (no such table)")
 	})
+	_, _, stderr := runWith(t.Context(), map[string]string{"HEADRACE_SERVER": s.url}, strings.NewReader(""), "pools")
+	if !strings.Contains(stderr, "\np: 1 of 1 workers keep dying: ") && !strings.HasPrefix(stderr, "p: 1 of 1 workers keep dying: ") {
+		t.Errorf("headrace pools says below the table:\n%s\nwant what is wrong with p's workers", stderr)
+	}
 }
 
 // TestAPoolWithoutGraceWorks: no time to finish is a choice; its jobs are released when it is called upon.
@@ -422,6 +429,7 @@ actuator: { command: [sh, -c, "read t; sleep $t; echo done"], grace: 0s }`)
 // TestSIGTERMFinishesWhatFits: jobs that end within the grace finish; a longer one is released, keeps its attempt, and
 // runs again as soon as there is a worker: nothing waits for a lease.
 func TestSIGTERMFinishesWhatFits(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t, `
 objective: { oldest_age: 5s }
 replicas: { min: 4, max: 4 }

@@ -53,7 +53,6 @@ type cli struct {
 	config  string        // file or directory
 	server  string        // URL of the API
 	output  string        // table, json or ndjson
-	noInput bool          // never ask
 	timeout time.Duration // of one request to the server
 
 	tokenFile string // of commands that talk to a server: holds the bearer token
@@ -173,7 +172,7 @@ func newRootCmd(c *cli) *cobra.Command {
 	flags.StringVar(&c.config, "config", c.getenv("HEADRACE_CONFIG", "headrace.yaml"), "configuration: a file, or a directory of *.yaml")
 	flags.StringVar(&c.server, "server", c.getenv("HEADRACE_SERVER", "http://127.0.0.1:8480"), "address of the server")
 	flags.StringVarP(&c.output, "output", "o", "table", "output: table, json or ndjson")
-	flags.BoolVar(&c.noInput, "no-input", false, "never ask; fail instead")
+	flags.Bool("no-input", false, "never ask; no command of this version does")
 	flags.DurationVar(&c.timeout, "timeout", 30*time.Second, "longest time for one request to the server")
 	root.AddCommand(subCommands(c)...)
 	return root

@@ -85,8 +85,9 @@ func newPoolsCmd(c *cli) *cobra.Command {
 		Long: `Show how every pool is doing, the worst first.
 
 States: ◌ unread (its queue or workers cannot be read), ■ stuck (work waits, nothing completes), ▲ at risk (the oldest
-job is over the objective), ● ok, ○ idle. (observe): decided and explained, and nothing is changed. A number that is not known is –, never 0. REPLICAS is what was decided; after
-▸ stands what demand asks for when that is more, and HELD BY what holds it back.`,
+job is over the objective), ● ok, ○ idle. (observe): decided and explained, and nothing is changed. A number that is
+not known is –, never 0. REPLICAS is what was decided; after ▸ stands what demand asks for when that is more, and HELD
+BY what holds it back.`,
 		Example: "  headrace pools\n  headrace pools -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -129,7 +130,7 @@ func (c *cli) closing(a answer) {
 			fmt.Fprintf(c.stderr, "%s is unread: %s; holding %d\n", p.Name, printable(p.Unread), p.Desired)
 		}
 		if p.Trouble != "" {
-			fmt.Fprintf(c.stderr, "%s cannot be scaled: %s\n", p.Name, printable(p.Trouble))
+			fmt.Fprintf(c.stderr, "%s: %s\n", p.Name, printable(p.Trouble))
 		}
 	}
 	for _, state := range []httpapi.PoolState{httpapi.PoolUnread, httpapi.PoolStuck, httpapi.PoolAtRisk} {

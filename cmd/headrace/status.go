@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -85,9 +86,9 @@ Exits with 3 when the control loop does not run, or when a pool is unread or stu
 			}
 			switch {
 			case stopped(s, a):
-				return exitError{exitBad, fmt.Errorf("the control loop does not run: nothing is scaled")}
+				return exitError{exitBad, errors.New("the control loop does not run: nothing is scaled")}
 			case s.States[httpapi.PoolUnread]+s.States[httpapi.PoolStuck] > 0:
-				return exitError{exitBad, fmt.Errorf("pools are unread or stuck; see `headrace pools`")}
+				return exitError{exitBad, errors.New("pools are unread or stuck; see `headrace pools`")}
 			}
 			return nil
 		},

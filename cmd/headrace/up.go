@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headrace/headrace/internal/app"
-	"github.com/headrace/headrace/internal/config"
 )
 
 // newUpCmd runs everything on one machine.
@@ -28,12 +27,9 @@ included.`,
 		Example: "  headrace init && headrace up\n  headrace up --config shop.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, problems := config.Load(c.config, c.env)
-			if err := problems.Print(c.stderr); err != nil {
+			cfg, err := c.load(c.config)
+			if err != nil {
 				return err
-			}
-			if cfg == nil {
-				return exitError{exitUsage, fmt.Errorf("%s cannot be used; see above", c.config)}
 			}
 			level := slog.LevelInfo
 			if quiet {

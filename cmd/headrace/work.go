@@ -80,7 +80,7 @@ The first SIGTERM or SIGINT finishes what runs, for at most --grace; a second on
 	flags.StringVar(&f.tokenFile, "token-file", env.TokenFile, "file that holds the bearer token (HEADRACE_TOKEN_FILE)")
 	flags.StringVar(&f.httpURL, "http", "", "post each job to this URL")
 	flags.StringArrayVar(&f.throttle, "throttle", nil, "with --http: DOWNSTREAM=STATUS[,STATUS], answers that mean that the downstream had too many calls")
-	flags.IntVar(&f.slots, "slots", 1, "jobs at a time")
+	flags.IntVar(&f.slots, "slots", env.Slots, "jobs at a time (HEADRACE_SLOTS)")
 	flags.DurationVar(&f.grace, "grace", env.Grace, "longest time to finish after SIGTERM (HEADRACE_GRACE)")
 	flags.DurationVar(&f.startDelay, "start-delay", 200*time.Millisecond, "longest random wait before the first claim")
 	flags.BoolVar(&f.verbose, "verbose", false, "log each job")
