@@ -38,6 +38,8 @@ var (
 	ErrConflict = errors.New("conflict")
 	// ErrInvalid: the job itself cannot be accepted (too large, bad field).
 	ErrInvalid = errors.New("invalid job")
+	// ErrUnavailable: nothing was done, for a reason that an operator can mend, such as a full disk. Try again later.
+	ErrUnavailable = errors.New("queue unavailable")
 	// ErrClosed: the queue was closed.
 	ErrClosed = errors.New("queue closed")
 )

@@ -39,6 +39,8 @@ func problemOf(err error) *huma.ErrorModel {
 		return newProblem(http.StatusConflict, problemConflict, err.Error())
 	case errors.Is(err, queue.ErrInvalid), errors.Is(err, dispatch.ErrBadRequest):
 		return newProblem(http.StatusUnprocessableEntity, problemInvalid, err.Error())
+	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, queue.ErrUncertain):
+		return newProblem(http.StatusServiceUnavailable, problemUnavailable, err.Error()+"; send the same again later")
 	case errors.Is(err, queue.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return newProblem(http.StatusServiceUnavailable, problemUnavailable, "shutting down or overloaded; try again")
 	default:

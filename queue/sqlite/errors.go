@@ -20,13 +20,13 @@ func explain(err error) error {
 	}
 	switch e.Code() & 0xff {
 	case lib.SQLITE_FULL:
-		return fmt.Errorf("the disk is full: %w", err)
+		return fmt.Errorf("%w: the disk is full: %w", queue.ErrUnavailable, err)
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		return fmt.Errorf("the file is damaged: restore it from a backup: %w", err)
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
-		return fmt.Errorf("another program holds the file locked: %w", err)
+		return fmt.Errorf("%w: another program holds the file locked: %w", queue.ErrUnavailable, err)
 	case lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_CANTOPEN:
-		return fmt.Errorf("the file or its directory cannot be written: %w", err)
+		return fmt.Errorf("%w: the file or its directory cannot be written: %w", queue.ErrUnavailable, err)
 	case lib.SQLITE_IOERR:
 		return fmt.Errorf("%w: the disk failed: %w", queue.ErrUncertain, err)
 	}

@@ -57,7 +57,7 @@ func TestFullDiskIsReportedAndForgiven(t *testing.T) {
 	limit(t, db, 1)
 	big := queue.Job{Payload: []byte(strings.Repeat("x", queue.MaxPayload))}
 	p := q.Publish(ctx, []queue.Job{big})[0]
-	if p.Err == nil || !strings.Contains(p.Err.Error(), "disk is full") || errors.Is(p.Err, queue.ErrUncertain) {
+	if !errors.Is(p.Err, queue.ErrUnavailable) || !strings.Contains(p.Err.Error(), "disk is full") || errors.Is(p.Err, queue.ErrUncertain) {
 		t.Fatalf("publishing to a full disk: %v", p.Err)
 	}
 	// What needs no room goes on: the holder settles, in the same transaction as others that fail.
