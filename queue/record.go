@@ -68,7 +68,7 @@ type Filter struct {
 type Finder interface {
 	// Get returns the job, or [ErrNotFound].
 	Get(ctx context.Context, id string) (Record, error)
-	// List returns a page without payloads and results, oldest first, and the next page's After ("" at the end).
+	// List returns a page without headers, payloads and results, oldest first, and the next page's After ("" at the end).
 	List(ctx context.Context, f Filter) (page []Record, next string, err error)
 	// Await returns the job as soon as it is in a terminal state, or as it is when ctx ends.
 	Await(ctx context.Context, id string) (Record, error)

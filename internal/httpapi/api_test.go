@@ -175,7 +175,7 @@ func TestEnqueueReadAndList(t *testing.T) {
 		t.Errorf("payload %s is not what was sent, byte for byte", j.Payload)
 	}
 
-	batch := get[httpapi.EnqueuedList](a, "POST", "/api/v1/jobs", `[{"pool":"b","payload":1},{"pool":"nope","payload":2},{"pool":"a","payload":3,"delay":"1h"},{"pool":"a","payload":4,"delay":"soon"},{"pool":"a","payload":5,"priority":"high"}]`)
+	batch := get[httpapi.EnqueuedList](a, "POST", "/api/v1/jobs", `[{"pool":"b","payload":1},{"pool":"nope","payload":2},{"pool":"a","payload":3,"delay":"1h","key":"three"},{"pool":"a","payload":4,"delay":"soon"},{"pool":"a","payload":5,"priority":"high"}]`)
 	if len(batch.Items) != 5 || batch.Items[0].ID == "" || batch.Items[2].ID == "" {
 		t.Fatalf("batch %+v, want two of five taken", batch)
 	}
@@ -187,7 +187,7 @@ func TestEnqueueReadAndList(t *testing.T) {
 	if p := batch.Items[4].Problem; p != nil && (len(p.Errors) != 1 || p.Errors[0].Location != "body[4].priority") {
 		t.Errorf("item 4: %+v, want the error at body[4].priority", p)
 	}
-	if l := get[httpapi.JobList](a, "GET", "/api/v1/jobs?state=delayed", ""); len(l.Items) != 1 || l.Items[0].ID != batch.Items[2].ID {
+	if l := get[httpapi.JobList](a, "GET", "/api/v1/jobs?state=delayed", ""); len(l.Items) != 1 || l.Items[0].ID != batch.Items[2].ID || l.Items[0].Key != "three" {
 		t.Errorf("delayed: %+v", l)
 	}
 	if l := get[httpapi.JobList](a, "GET", "/api/v1/jobs?state=dead", ""); l.Items == nil || len(l.Items) != 0 {

@@ -159,7 +159,7 @@ func (s *server) registerJobs(api huma.API) {
 	}, s.enqueue)
 	huma.Register(api, huma.Operation{
 		OperationID: "list-jobs", Method: http.MethodGet, Path: "/api/v1/jobs", Tags: []string{"jobs"},
-		Summary: "List jobs in one state, oldest first, without payloads and results", Errors: []int{401, 404, 422, 503},
+		Summary: "List jobs in one state, oldest first, without headers, payloads and results", Errors: []int{401, 404, 422, 503},
 	}, s.listJobs)
 	huma.Register(api, huma.Operation{
 		OperationID: "get-job", Method: http.MethodGet, Path: "/api/v1/jobs/{id}", Tags: []string{"jobs"},

@@ -1,8 +1,8 @@
 // Package memory is the built-in queue in one process, without a disk: for tests, simulations and trying things out.
 //
 // What is a job here? A row in a map. What is a lease? An entry with a fencing token and an end, both exact. When is a
-// job seen twice? When its lease ran out; time in which the process was stopped counts for no lease. What does Stats cost? A few additions, whatever the backlog. What must be set
-// up? Nothing; and nothing survives the process.
+// job seen twice? When its lease ran out; time in which the process was stopped counts for no lease. What does Stats
+// cost? A few additions, whatever the backlog. What must be set up? Nothing; and nothing survives the process.
 //
 // It uses package time, so it runs in the virtual time of testing/synctest.
 package memory
@@ -247,7 +247,9 @@ func (q *Queue) List(_ context.Context, f queue.Filter) ([]queue.Record, string,
 				if n++; n > f.Limit+1 {
 					break
 				}
-				rows = append(rows, it.bare())
+				r := it.bare()
+				r.Payload = &ledger.Payload{Key: it.row.Payload.Key}
+				rows = append(rows, r)
 			}
 		}
 		page, next = ledger.Page(rows, f.Limit, q.name)

@@ -257,7 +257,8 @@ func awaitReturnsAtTheEnd(k *kit) {
 func listPages(k *kit) {
 	ids := k.publishN(25)
 	ls := k.receive("w", 2)
-	for _, l := range ls { // two suspects: they are ready jobs like the others
+	k.sleep(1)
+	for _, l := range ls { // two suspects: they are ready jobs like the others, and the youngest
 		k.settle(l, queue.Crash)
 	}
 	want := append(ids[2:], ids[0], ids[1])
@@ -281,7 +282,7 @@ func listPages(k *kit) {
 			break
 		}
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) && len(got) != 25 {
+	if fmt.Sprint(got) != fmt.Sprint(want) {
 		k.Fatalf("listed %v, want %v", got, want)
 	}
 	seen := map[string]bool{}
@@ -290,6 +291,10 @@ func listPages(k *kit) {
 			k.Fatalf("%s was listed twice", id)
 		}
 		seen[id] = true
+	}
+	k.publish(queue.Job{Key: "k", Payload: []byte("x"), Headers: map[string]string{"a": "b"}, Delay: time.Hour})
+	if page, _, err := k.q.List(k.Context(), queue.Filter{State: queue.Delayed, Limit: 1}); err != nil || len(page) != 1 || page[0].Key != "k" || page[0].Payload != nil {
+		k.Fatalf("listed %+v, %v; want the job with its key, without its payload", page, err)
 	}
 	for _, f := range []queue.Filter{{State: "odd", Limit: 1}, {State: queue.Ready}, {State: queue.Ready, Limit: 1001}, {State: queue.Ready, Limit: 1, After: "?"}} {
 		_, _, err := k.q.List(k.Context(), f)

@@ -22,7 +22,7 @@ const (
 	recordQuery = `SELECT ` + rowColumns + `, q.name, p.key, p.headers, p.body, r.body
 		FROM job j JOIN queue q ON q.queue = j.queue JOIN payload p ON p.seq = j.seq LEFT JOIN result r ON r.seq = j.seq
 		WHERE j.id = ?`
-	listQuery = `SELECT ` + rowColumns + ` FROM job j
+	listQuery = `SELECT ` + rowColumns + `, p.key FROM job j JOIN payload p ON p.seq = j.seq
 		WHERE j.queue = ? AND j.state = ? AND (j.at, j.seq) > (?, ?) ORDER BY j.at, j.seq LIMIT ?`
 )
 
@@ -116,10 +116,12 @@ func (q *Queue) list(ctx context.Context, st ledger.State, after queue.Cursor, n
 	var out []*ledger.Row
 	for rows.Next() {
 		var queueID int64
-		r, err := scanRow(rows, &queueID)
+		var key []byte
+		r, err := scanRow(rows, &queueID, &key)
 		if err != nil {
 			return nil, err
 		}
+		r.Payload = &ledger.Payload{Key: string(key)} // first in its row: the body is not read
 		out = append(out, r)
 	}
 	return out, rows.Err()
