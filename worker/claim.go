@@ -58,7 +58,7 @@ func (w *Worker) claims(ctx context.Context) {
 		}
 		failures++
 		delay := backoff(failures, 100*time.Millisecond, 5*time.Second)
-		w.log.Warn("claim", "error", err, "retry_in", delay)
+		w.log.Warn("claim not answered", "error", err, "retry_in", delay)
 		w.pause(ctx, delay)
 	}
 }

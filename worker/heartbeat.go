@@ -38,7 +38,7 @@ func (w *Worker) heartbeats(ctx context.Context) {
 			failures++
 			lastAt = time.Now()
 			if failures == 1 || failures%20 == 0 {
-				w.log.Warn("heartbeat", "error", err, "failures", failures)
+				w.log.Warn("heartbeat not answered", "error", err, "failures", failures)
 			}
 		} else {
 			failures, told = 0, leaving

@@ -111,7 +111,7 @@ func (w *Worker) check(h *held) {
 		w.leaked++
 		w.log.Warn("handler ignores its cancelled context: slot leaked", "job", h.job.ID, "cause", h.cause)
 		if errors.Is(h.cause, ErrLeaseMax) {
-			w.deliver(h, w.settlement(h, protocol.Settlement{Action: "nack", Error: ErrLeaseMax.Error() +
+			w.deliver(h, w.settlement(h, protocol.Settlement{Action: protocol.Nack, Error: ErrLeaseMax.Error() +
 				"; its handler ignored the cancellation"}), h.busy(now))
 		}
 		w.notify()

@@ -3,8 +3,10 @@ package worker
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/queue/memory"
@@ -42,5 +44,17 @@ func TestW10_ErrLooksAtTheClock(t *testing.T) {
 				h.timer.Stop()
 			}
 		})
+	}
+}
+
+// A long failure's text is cut between two characters: half of one would arrive as another character.
+func TestALongReasonIsCutBetweenCharacters(t *testing.T) {
+	long := "x" + strings.Repeat("ü", queue.MaxReason)
+	got := clip(long)
+	if !utf8.ValidString(got) || !strings.HasPrefix(long, got) || len(got) < queue.MaxReason-3 || len(got) > queue.MaxReason {
+		t.Errorf("%d bytes that end with %q, want at most %d bytes of the text's beginning, whole characters", len(got), got[len(got)-4:], queue.MaxReason)
+	}
+	if got := clip("short"); got != "short" {
+		t.Errorf("got %q, want the text as it is", got)
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"runtime/debug"
+	"strings"
 	"time"
 
+	"github.com/headrace/headrace/downstream"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/worker/protocol"
 )
@@ -88,29 +90,29 @@ func verdict(h *held, result []byte, err error) protocol.Settlement {
 	)
 	switch {
 	case err == nil && len(result) > queue.MaxPayload:
-		return protocol.Settlement{Action: "dead", Error: fmt.Sprintf("result of %d bytes is more than the %d allowed",
+		return protocol.Settlement{Action: protocol.Dead, Error: fmt.Sprintf("result of %d bytes is more than the %d allowed",
 			len(result), queue.MaxPayload)}
 	case err == nil:
-		return protocol.Settlement{Action: "ack", Result: result}
+		return protocol.Settlement{Action: protocol.Ack, Result: result}
 	case errors.As(err, &pan):
-		return protocol.Settlement{Action: "nack", Error: pan.Error()}
+		return protocol.Settlement{Action: protocol.Nack, Error: pan.Error()}
 	case errors.As(err, &thr):
 		retry := protocol.SecondsOf(notAtOnce(thr.RetryAfter))
-		return protocol.Settlement{Action: "release", RetryIn: &retry,
-			Outcomes: map[string]string{thr.Downstream: "throttled"}}
+		return protocol.Settlement{Action: protocol.Release, RetryIn: &retry,
+			Outcomes: map[string]string{thr.Downstream: string(downstream.Throttled)}}
 	case errors.As(err, &rel):
 		retry := protocol.SecondsOf(rel.after)
-		return protocol.Settlement{Action: "release", RetryIn: &retry}
+		return protocol.Settlement{Action: protocol.Release, RetryIn: &retry}
 	case errors.As(err, &perm):
-		return protocol.Settlement{Action: "dead", Error: err.Error()}
+		return protocol.Settlement{Action: protocol.Dead, Error: err.Error()}
 	case errors.As(err, &cra):
-		return protocol.Settlement{Action: "crash", Error: err.Error()}
+		return protocol.Settlement{Action: protocol.Crash, Error: err.Error()}
 	case errors.Is(h.cause, ErrLeaseMax):
-		return protocol.Settlement{Action: "nack", Error: ErrLeaseMax.Error() + ": " + err.Error()}
+		return protocol.Settlement{Action: protocol.Nack, Error: ErrLeaseMax.Error() + ": " + err.Error()}
 	case errors.Is(h.cause, ErrStopping), errors.Is(h.cause, ErrCancelled):
-		return protocol.Settlement{Action: "release"}
+		return protocol.Settlement{Action: protocol.Release}
 	default:
-		return protocol.Settlement{Action: "nack", Error: err.Error()}
+		return protocol.Settlement{Action: protocol.Nack, Error: err.Error()}
 	}
 }
 
@@ -121,13 +123,13 @@ func (w *Worker) settlement(h *held, s protocol.Settlement) protocol.Settlement 
 	s.Error = clip(s.Error)
 	s.Permits, s.Usage, _ = h.job.permits()
 	outcomes := map[string]string{}
-	if s.Action == "ack" {
+	if s.Action == protocol.Ack {
 		for d := range s.Permits {
-			outcomes[d] = "ok"
+			outcomes[d] = string(downstream.OK)
 		}
 	}
 	for d := range s.Usage {
-		outcomes[d] = "ok"
+		outcomes[d] = string(downstream.OK)
 	}
 	maps.Copy(outcomes, s.Outcomes)
 	if len(outcomes) > 0 {
@@ -138,7 +140,7 @@ func (w *Worker) settlement(h *held, s protocol.Settlement) protocol.Settlement 
 
 // unstarted gives back a job that was never begun, with all its permits: none of their units was used.
 func (w *Worker) unstarted(h *held) protocol.Settlement {
-	s := w.settlement(h, protocol.Settlement{Action: "release"})
+	s := w.settlement(h, protocol.Settlement{Action: protocol.Release})
 	for d, u := range s.Permits {
 		for unit := range u {
 			s.Usage = add(s.Usage, d, map[string]float64{unit: 0})
@@ -147,10 +149,10 @@ func (w *Worker) unstarted(h *held) protocol.Settlement {
 	return s
 }
 
-// clip keeps the first 4 KiB, which is what queues keep of a reason.
+// clip keeps what queues keep of a reason, and no half of a character.
 func clip(s string) string {
-	if len(s) > 4096 {
-		return s[:4096]
+	if len(s) <= queue.MaxReason {
+		return s
 	}
-	return s
+	return strings.ToValidUTF8(s[:queue.MaxReason], "")
 }

@@ -113,7 +113,7 @@ func (w *Worker) settled(batch []*delivery, answers []protocol.Settled, err erro
 			d.tries++
 			d.dueAt = now.Add(backoff(d.tries, 100*time.Millisecond, 5*time.Second))
 			if d.tries == 1 || d.tries%10 == 0 {
-				w.log.Warn("settle", "job", d.h.job.ID, "tries", d.tries, "error", a.Error)
+				w.log.Warn("settlement not confirmed", "job", d.h.job.ID, "tries", d.tries, "error", a.Error)
 			}
 		}
 	}
@@ -140,15 +140,15 @@ func (d *delivery) pointless(now time.Time) bool {
 func (w *Worker) count(d *delivery) {
 	t := &w.totals
 	switch d.s.Action {
-	case "ack":
+	case protocol.Ack:
 		t.Acked++
-	case "nack":
+	case protocol.Nack:
 		t.Nacked++
-	case "dead":
+	case protocol.Dead:
 		t.Dead++
-	case "crash":
+	case protocol.Crash:
 		t.Crashed++
-	case "release":
+	case protocol.Release:
 		t.Released++
 		return // not a run: it says nothing about how long the job takes
 	}

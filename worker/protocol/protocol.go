@@ -124,7 +124,7 @@ type SettleRequest struct {
 type Settlement struct {
 	Lease   string   `json:"lease"`
 	Token   int64    `json:"token"`
-	Action  string   `json:"action"`           // ack, nack, release, dead, crash
+	Action  string   `json:"action"`           // one of the actions below
 	Result  []byte   `json:"result,omitempty"` // base64; at most 256 KiB
 	Error   string   `json:"error,omitempty"`
 	RetryIn *Seconds `json:"retry_in,omitempty"`
@@ -137,9 +137,18 @@ type Settlement struct {
 	Permits map[string]map[string]float64 `json:"permits,omitempty"`
 }
 
+// The actions that end a lease.
+const (
+	Ack     = "ack"     // done
+	Nack    = "nack"    // failed: an attempt
+	Release = "release" // given back: not an attempt
+	Dead    = "dead"    // can never succeed
+	Crash   = "crash"   // what ran it died: an attempt and a crash
+)
+
 // Unbegun reports whether the job was given back before anything was asked of a downstream: its permits are unused.
 func (s Settlement) Unbegun() bool {
-	return s.Action == "release" && s.Usage != nil && len(s.Outcomes) == 0
+	return s.Action == Release && s.Usage != nil && len(s.Outcomes) == 0
 }
 
 // SettleAnswer has one entry an item, in order.
