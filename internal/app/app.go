@@ -105,20 +105,19 @@ func Open(ctx context.Context, cfg *config.Config, opts Options) (_ *App, err er
 
 // wire connects the parts.
 func (a *App) wire(ctx context.Context) error {
-	members := fleet.New(a.opts.Silence)
-	a.Fleet = members
+	a.Fleet = fleet.New(a.opts.Silence)
 	store := downstreammemory.New(limits(a.cfg))
-	dispatcher := dispatch.New(dispatchPools(a.cfg, a.queues), members, store)
+	dispatcher := dispatch.New(dispatchPools(a.cfg, a.queues), a.Fleet, store)
 
 	var err error
-	if a.workers, err = newWorkers(a.cfg, a.opts, a.URL, dispatcher, members); err != nil {
+	if a.workers, err = newWorkers(a.cfg, a.opts, a.URL, dispatcher, a.Fleet); err != nil {
 		return err
 	}
 	pools := make([]control.Pool, 0, len(a.cfg.Pools))
 	for _, p := range a.cfg.Pools {
 		pools = append(pools, control.Pool{Policy: p.Scale, Queue: a.queues.byPool[p.Name], Actuator: a.workers.byPool[p.Name]})
 	}
-	a.Loop, err = control.New(ctx, pools, a.journal, members, store, control.Options{
+	a.Loop, err = control.New(ctx, pools, a.journal, a.Fleet, store, control.Options{
 		Cycle: a.cfg.Server.Cycle, History: a.cfg.Server.History, Log: a.opts.Log,
 	})
 	if err != nil {
@@ -127,9 +126,9 @@ func (a *App) wire(ctx context.Context) error {
 	names := downstreamNames(a.cfg)
 	handler := httpapi.New(httpapi.Deps{
 		Pools: a.queues.contracts(), Find: a.queues.find, Dispatcher: dispatcher, Loop: a.Loop, Journal: a.journal,
-		Fleet: members, Store: store, Downstreams: names, Pages: dashboard.Handler(),
+		Fleet: a.Fleet, Store: store, Downstreams: names, Pages: dashboard.Handler(),
 		Metrics: telemetry.Handler(telemetry.Sources{
-			Loop: a.Loop, Fleet: members, Store: store, Downstreams: names, Queues: a.queues.contracts(), Version: a.opts.Version,
+			Loop: a.Loop, Fleet: a.Fleet, Store: store, Downstreams: names, Queues: a.queues.contracts(), Version: a.opts.Version,
 		}),
 	}, httpapi.Options{
 		Token: string(a.cfg.Server.Token), AnyHost: a.opts.Insecure && !a.cfg.Server.Loopback(), Version: a.opts.Version,

@@ -2,14 +2,16 @@ package control
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/headrace/headrace/internal/journal"
 )
 
-// recordIntents journals what is about to be done: every decision that changes something a reader would ask about,
-// and each pool once in a while; one at rest more rarely, since hundreds of them would fill a disk with nothing. A decision is acted upon even when it cannot be recorded: work comes first.
+// recordIntents journals what is about to be done: every decision that changes something a reader would ask about, and
+// each pool once in a while; one at rest more rarely, since hundreds of them would fill a disk with nothing. A decision
+// is acted upon even when it cannot be recorded: work comes first.
 func (l *Loop) recordIntents(ctx context.Context, records []journal.Record, now time.Time) {
 	var due []journal.Record
 	var at []int
@@ -46,8 +48,8 @@ func atRest(r journal.Record) bool {
 // the pool only observes or its actuator refuses, is no news.
 func tells(a, b journal.Record) bool {
 	x, y := a.Decision, b.Decision
-	return a.At.IsZero() || x.Desired != y.Desired || x.Current != y.Current && y.Current != y.Desired || x.Reason != y.Reason || x.Subject != y.Subject ||
-		len(x.Alarms) != len(y.Alarms)
+	return a.At.IsZero() || x.Desired != y.Desired || x.Current != y.Current && y.Current != y.Desired ||
+		x.Reason != y.Reason || x.Subject != y.Subject || !slices.Equal(x.Alarms, y.Alarms)
 }
 
 // act tells every actuator whose target is not what was decided, all at once, and records what came of it.
@@ -64,9 +66,6 @@ func (l *Loop) act(ctx context.Context, records []journal.Record) {
 		wg.Go(func() { l.scaleTo(ctx, p, r) })
 	}
 	wg.Wait()
-	for i, p := range l.pools {
-		p.last = records[i]
-	}
 }
 
 func (l *Loop) scaleTo(ctx context.Context, p *pool, r *journal.Record) {

@@ -130,7 +130,7 @@ func New(ctx context.Context, pools []Pool, j journal.Journal, f *fleet.Fleet, d
 			np.memory.Scale.StartedAt = time.Time{} // this process has not decided yet: the restart hold begins
 		}
 		l.pools = append(l.pools, np)
-		l.series[p.Policy.Pool] = newSeries()
+		l.series[p.Policy.Pool] = &series{}
 		l.counts[p.Policy.Pool] = map[scale.Reason]int64{}
 	}
 	return l, nil
@@ -177,6 +177,9 @@ func (l *Loop) Step(ctx context.Context, now time.Time) {
 	}
 	l.recordIntents(ctx, records, now)
 	l.act(ctx, records)
+	for i, p := range l.pools {
+		p.last = records[i]
+	}
 	l.publish(records, now, time.Since(began))
 	if now.Sub(l.savedAt) >= 5*time.Second {
 		l.saveStates(ctx, now)

@@ -53,13 +53,11 @@ func value(r scale.Reading) *float64 {
 	return &r.Value
 }
 
-// series is a ring of points.
+// series is a ring of points. The zero value is empty.
 type series struct {
 	points []Point
 	next   int
 }
-
-func newSeries() *series { return &series{} }
 
 func (s *series) add(p Point) {
 	if len(s.points) < seriesLength {
