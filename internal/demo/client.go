@@ -77,7 +77,7 @@ func (c *client) job(ctx context.Context, id string) (j httpapi.Job, err error) 
 	return j, err
 }
 
-// decisions returns the journaled decisions that changed the size, newest first.
+// decisions returns the last thousand journaled decisions, newest first.
 func (c *client) decisions(ctx context.Context) ([]httpapi.DecisionItem, error) {
 	var page httpapi.DecisionList
 	err := c.do(ctx, http.MethodGet, "/api/v1/decisions?page_size=1000", nil, &page)

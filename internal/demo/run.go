@@ -52,9 +52,13 @@ func (r *run) play(ctx context.Context) (Summary, error) {
 	r.begunAt = time.Now()
 	produced := make(chan error, 1)
 	producing, stopProducing := context.WithCancel(ctx)
-	defer stopProducing()
 	sent := make(chan sending, 64)
 	go func() { defer close(sent); produced <- r.produce(producing, sent) }()
+	defer func(sent <-chan sending) {
+		stopProducing()
+		for range sent { // until the producer has ended
+		}
+	}(sent)
 
 	watch := time.NewTicker(watchEvery)
 	defer watch.Stop()
@@ -192,7 +196,6 @@ func (r *run) tellDecisions(ctx context.Context) error {
 		return err
 	}
 	for _, d := range slices.Backward(ds) {
-
 		if d.Seq <= r.toldSeq {
 			continue
 		}
