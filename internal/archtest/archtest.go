@@ -214,7 +214,8 @@ func (c *checker) way(from, to string, seen map[string]bool) []string {
 }
 
 // CheckHouse returns what the sources do against the rules of docs/style.md that a parser can see: no init functions, no
-// skipped tests, no packages that are named after nothing, and a sentence about each package.
+// skipped tests, no packages that are named after nothing, a sentence about each package, and errors that say what was
+// being done instead of that it went wrong.
 func CheckHouse(sources []Source) []string {
 	var found []string
 	say := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
@@ -233,6 +234,10 @@ func CheckHouse(sources []Source) []string {
 			case *ast.SelectorExpr:
 				if name := n.Sel.Name; s.Test() && (name == "Skip" || name == "Skipf" || name == "SkipNow") {
 					say("%s: a skipped test proves nothing", s.at(n))
+				}
+			case *ast.BasicLit:
+				if n.Kind == token.STRING && !s.Test() && strings.Contains(strings.ToLower(n.Value), "failed"+" to ") {
+					say("%s: an error says what was being done, then why", s.at(n))
 				}
 			}
 			return true

@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -57,6 +58,37 @@ func TestEveryRowIsThereOnce(t *testing.T) {
 			if !seen[p] {
 				t.Errorf("the row of %s names %s, which has none", r.Package, p)
 			}
+		}
+	}
+}
+
+// The page that draws the floors names every package, and on the floor where it stands.
+func TestThePictureIsTrue(t *testing.T) {
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	floors := 0
+	for line := range strings.Lines(string(text)) {
+		number, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		floor, err := strconv.Atoi(number)
+		if err != nil {
+			continue
+		}
+		floors++
+		for _, r := range Floors() {
+			if strings.Contains(line, "`"+r.Package+"`") && r.Floor != floor {
+				t.Errorf("%s is drawn on floor %d and stands on %d", r.Package, floor, r.Floor)
+			}
+		}
+	}
+	if floors != 7 {
+		t.Errorf("%d floors are drawn, want 7", floors)
+	}
+	_, files, _ := strings.Cut(string(text), "## File map")
+	for _, r := range Floors() {
+		if !strings.Contains(files, "`"+r.Package+"`") {
+			t.Errorf("%s is missing in the file map", r.Package)
 		}
 	}
 }
@@ -120,6 +152,7 @@ func TestHouseRulesAreKept(t *testing.T) {
 		{"skip", "queue/a_test.go", "package queue\nfunc TestX(t *testing.T) { t.Skip() }", "queue/a_test.go:2: a skipped test"},
 		{"skip elsewhere", "queue/a.go", "// Package queue is.\npackage queue\nvar _ = r.Skip", ""},
 		{"util", "internal/util/a.go", "// Package util is.\npackage util", "named after what it does"},
+		{"an error about itself", "queue/a.go", "// Package queue is.\npackage queue\nvar _ = errors.New(\"Failed to open\")", "queue/a.go:3: an error says"},
 		{"no sentence", "queue/a.go", "package queue", "package queue has no sentence"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
