@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/actuator"
+	"github.com/headrace/headrace/downstream"
 	downstreammemory "github.com/headrace/headrace/downstream/memory"
 	"github.com/headrace/headrace/internal/control"
 	"github.com/headrace/headrace/internal/fleet"
@@ -20,6 +21,7 @@ import (
 	"github.com/headrace/headrace/internal/journal/sqlite"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/scale"
+	"github.com/headrace/headrace/worker/protocol"
 )
 
 // source is a queue whose measurements a test chooses.
@@ -280,6 +282,59 @@ func TestARestartGoesOnFromTheLastSize(t *testing.T) {
 	if a.n != second.Decision.Desired {
 		t.Errorf("the forgetful actuator is at %d, want %d", a.n, second.Decision.Desired)
 	}
+}
+
+// A saved state is as old as the stop was long. The restart hold counts from the first decision of the new process all the same.
+func TestTheRestartHoldBeginsAnewAfterALongStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, a := &journaltest.Memory{}, &target{}
+		process := func(backlog float64) journal.Record { // it runs for ten seconds
+			l := newLoop(t, j, control.Pool{Policy: policy("p"), Queue: waiting(backlog), Actuator: a})
+			for range 10 {
+				l.Step(t.Context(), time.Now())
+				time.Sleep(time.Second)
+			}
+			return l.Latest()[0]
+		}
+		before := process(50).Decision.Desired
+		if before < 2 {
+			t.Fatalf("%d desired, want several", before)
+		}
+		time.Sleep(24 * time.Hour)
+		if got := process(0); got.Decision.Desired < before || got.Decision.Reason != scale.RestartHold {
+			t.Errorf("ten seconds after a stop of a day: %d by %s, want the %d from before, held by the restart", got.Decision.Desired, got.Decision.Reason, before)
+		}
+	})
+}
+
+// While a downstream asks to be left alone, what runs take says more about it than about the jobs: the service time stays.
+func TestAPausedDownstreamFreezesTheServiceTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, store := fleet.New(time.Hour), downstreammemory.New(map[string][]downstream.Limit{"api": {{Unit: "tokens", PerSecond: 100}}})
+		p := policy("p")
+		p.Downstreams = []scale.Use{{Downstream: "api", Unit: "tokens", UnitsPerJob: 1, Permits: true}}
+		l, err := control.New(t.Context(), []control.Pool{{Policy: p, Queue: waiting(5), Actuator: &target{n: 2}}}, &journaltest.Memory{}, f, store, control.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var total protocol.Totals
+		run := func(seconds float64) float64 { // a hundred runs of so many seconds, and what is then believed
+			total.Runs, total.BusySeconds, total.BusySquares = total.Runs+100, total.BusySeconds+100*seconds, total.BusySquares+100*seconds*seconds
+			f.Heartbeat(protocol.HeartbeatRequest{Worker: "w", Pool: "p", Slots: 1, Incarnation: "i", Totals: total})
+			time.Sleep(time.Second)
+			l.Step(t.Context(), time.Now())
+			return l.Latest()[0].Observation.Estimates.ServiceTime
+		}
+		l.Step(t.Context(), time.Now())
+		calm := run(1)
+		if err := store.Report(t.Context(), []downstream.Report{{Downstream: "api", Outcome: downstream.Throttled, RetryAfter: time.Hour}}); err != nil {
+			t.Fatal(err)
+		}
+		run(1) // sees the pause
+		if got := run(30); got > 1.2*calm {
+			t.Errorf("service time %.2f s while the downstream is paused, want about the %.2f s from before", got, calm)
+		}
+	})
 }
 
 // Workers that outlive a restart of the control plane come back to it. How long ago they were ordered is not how long they took to start.

@@ -148,6 +148,24 @@ func TestFleetStaysWithinTheLimitAndUsesIt(t *testing.T) {
 	})
 }
 
+// A Retry-After of a year is a mistake: it is obeyed for an hour.
+func TestAnAbsurdRetryAfterIsHeldToAnHour(t *testing.T) {
+	atDesk(t, true, func(d *desk) {
+		time.Sleep(time.Second)
+		d.publish(1)
+		a := d.claim("w", 1, 0)
+		d.settle("w", a.Leases[0], protocol.Release, func(it *protocol.Settlement) {
+			year := protocol.Seconds(365 * 24 * 3600)
+			it.RetryIn = &year
+			it.Outcomes = map[string]string{"api": "throttled"}
+		})
+		st, err := d.store.State(d.t.Context(), "api")
+		if err != nil || st.PausedFor != time.Hour {
+			t.Errorf("paused for %v, %v; want an hour", st.PausedFor, err)
+		}
+	})
+}
+
 // A throttled job is released without an attempt, and its Retry-After keeps the whole fleet away, not just its worker.
 func TestThrottledPausesTheFleet(t *testing.T) {
 	atDesk(t, true, func(d *desk) {

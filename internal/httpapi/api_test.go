@@ -460,6 +460,14 @@ func TestPoolsExplainThemselves(t *testing.T) {
 	if r := get[struct{ Seq int64 }](a, "GET", fmt.Sprintf("/api/v1/decisions/%d", ds.Items[0].Seq), ""); r.Seq != ds.Items[0].Seq {
 		t.Errorf("decision %d answers %d", ds.Items[0].Seq, r.Seq)
 	}
+	first := get[httpapi.DecisionList](a, "GET", "/api/v1/decisions?page_size=1", "")
+	if len(first.Items) != 1 || first.NextPageToken == "" {
+		t.Fatalf("a page of one of two decisions: %+v, want one and the token of the next page", first)
+	}
+	second := get[httpapi.DecisionList](a, "GET", "/api/v1/decisions?page_size=1&page_token="+first.NextPageToken, "")
+	if len(second.Items) != 1 || second.Items[0].Seq >= first.Items[0].Seq {
+		t.Errorf("the next page: %+v, want the decision before %d", second, first.Items[0].Seq)
+	}
 	if code, _, _ := a.do("GET", "/api/v1/pools/a/explanation?at=2001-01-01T00:00:00Z", ""); code != http.StatusNotFound {
 		t.Errorf("explanation of the distant past: %d, want 404", code)
 	}
