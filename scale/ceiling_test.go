@@ -174,16 +174,28 @@ func TestWaitingForPermitsIsNotIdle(t *testing.T) {
 			t.Fatalf("second %d: %s, alarms %v", i, d.Reason, d.Alarms)
 		}
 	}
-	o.Limits[0].PerSecond = 1e6 // with room enough it is the workers
+	o.Limits[0].PerSecond = 1e6
+	o.Limits[0].Used = scale.Read(0.95, anchor) // by others: these jobs wait for permits all the same
 	for i := range 60 {
 		shift(&o, anchor.Add(time.Duration(300+i)*time.Second))
 		o.Replicas.Busy = scale.Read(3, o.At)
 		o.Backlog.Value++
 		o.Completions.Value++
 		var d scale.Decision
+		if d, s = decide(p, s, o); slices.Contains(d.Alarms, scale.WorkersIdle) {
+			t.Fatalf("second %d: %s, alarms %v, while others use the limit up", 300+i, d.Reason, d.Alarms)
+		}
+	}
+	o.Limits[0].Used = scale.Read(0.2, anchor) // with room enough it is the workers
+	for i := range 60 {
+		shift(&o, anchor.Add(time.Duration(360+i)*time.Second))
+		o.Replicas.Busy = scale.Read(3, o.At)
+		o.Backlog.Value++
+		o.Completions.Value++
+		var d scale.Decision
 		d, s = decide(p, s, o)
 		if i > 15 && (d.Reason != scale.WorkersIdle || d.Desired > d.Current) {
-			t.Fatalf("second %d: %s, %d → %d", 300+i, d.Reason, d.Current, d.Desired)
+			t.Fatalf("second %d: %s, %d → %d", 360+i, d.Reason, d.Current, d.Desired)
 		}
 	}
 }

@@ -187,7 +187,7 @@ func deadBandUp(in inputs, n Need, current, to int) bool {
 
 // deadBandDown reports whether a smaller size is too near to be worth a move: at most 10 %.
 func deadBandDown(current, to int) bool {
-	return to < current && to > 0 && float64(to) >= 0.9*float64(current)-1e-9
+	return to < current && float64(to) >= 0.9*float64(current)-1e-9
 }
 
 // trimAfter is how long an excess inside the dead band is tolerated.
