@@ -78,6 +78,47 @@ func TestW8_FinishedJobsAreKeptUntilTheQueueConfirms(t *testing.T) {
 	})
 }
 
+// Results that cannot be delivered hold claiming back: more work would only add to them.
+func TestW8_UndeliveredResultsHoldClaimingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{})
+		f := &faulty{Conn: r.conn()}
+		f.noSettles.Store(true)
+		for range 100 {
+			r.publish("x")
+		}
+		w := start(t, f, work(time.Second), worker.Options{Slots: 2})
+		time.Sleep(3 * time.Minute)
+		if s := r.stats(); s.InFlight.Value < 2 || s.InFlight.Value > 6 {
+			t.Errorf("%v jobs held after three minutes without an answer, want about two a slot at most", s.InFlight.Value)
+		}
+		f.noSettles.Store(false)
+		time.Sleep(2 * time.Minute)
+		if s := r.stats(); s.Totals["succeeded"] != 100 {
+			t.Errorf("%d jobs succeeded once answers came, want 100", s.Totals["succeeded"])
+		}
+		w.endCleanly()
+	})
+}
+
+// A settlement whose lease ended a whole lease ago cannot matter any more, and is not offered for ever.
+func TestASettlementThatCannotMatterIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, queue.Policy{Lease: 5 * time.Second})
+		f := &faulty{Conn: r.conn()}
+		f.noSettles.Store(true)
+		f.noBeats.Store(true)
+		r.publish("a")
+		w := start(t, f, work(time.Second), worker.Options{})
+		time.Sleep(30 * time.Second)
+		f.noBeats.Store(false)
+		w.drain()
+		if err := <-w.done; err != nil && strings.Contains(err.Error(), "settlements could not be delivered") {
+			t.Errorf("run: got %v, want that nothing is left to deliver", err)
+		}
+	})
+}
+
 func TestW8_SIGTERMFlushesBeforeExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, queue.Policy{Lease: 5 * time.Second})

@@ -168,6 +168,25 @@ func TestExposition(t *testing.T) {
 }
 
 // What is unknown must have no sample: a zero would page nobody and scale somebody down.
+// What an alert on a backlog asks first is a sign; the time is there only where it means something.
+func TestDrainHasASignBeforeATime(t *testing.T) {
+	now := time.Now()
+	for state, want := range map[string]struct{ draining, seconds string }{
+		"empty": {"1", "0"}, "clears": {"1", "90"}, "grows": {"0", ""}, "stalled": {"0", ""}, "unknown": {"", ""},
+	} {
+		r := journal.Record{At: now, Pool: "p", Decision: scale.Decision{Drain: scale.Drain{State: state, Seconds: 90}}}
+		text := gather(t, Sources{Loop: recorded{[]journal.Record{r}, now}})
+		value := func(name string) string {
+			_, after, _ := strings.Cut(text, "\n"+name+`{pool="p"} `)
+			v, _, _ := strings.Cut(after, "\n")
+			return v
+		}
+		if d, sec := value("headrace_queue_draining"), value("headrace_queue_drain_seconds"); d != want.draining || sec != want.seconds {
+			t.Errorf("%s: draining %q, seconds %q; want %q and %q", state, d, sec, want.draining, want.seconds)
+		}
+	}
+}
+
 func TestUnknownIsAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := gather(t, sources(time.Now()))
