@@ -69,7 +69,7 @@ func newServer(t *testing.T, token string) *server {
 	}
 	use := []scale.Use{{Downstream: "provider", Unit: "tokens", UnitsPerJob: 60, Permits: true}}
 	policies := []scale.Policy{
-		{Pool: "enrich", Min: 2, Max: 9, ServiceTime: time.Second, Objective: scale.Objective{OldestAge: time.Hour}, Downstreams: use},
+		{Pool: "enrich", Min: 2, Max: 9, ServiceTime: time.Second, Objective: scale.Objective{OldestAge: time.Minute}, Downstreams: use},
 		{Pool: "idle", Max: 5},
 	}
 	queues := map[string]queue.Queue{}
@@ -244,7 +244,7 @@ func TestPageShowsWhatTheAPISays(t *testing.T) {
 		want := []string{strings.ReplaceAll(string(p.State), "_", " ")}
 		switch p.Name {
 		case "enrich":
-			want = append(want, "1 234", "/ 1h", fmt.Sprintf("%d ▸ %d", p.Desired, p.Wanted))
+			want = append(want, "1 234", "/ 1m", fmt.Sprintf("%d ▸ %d", p.Desired, p.Wanted))
 			if p.Wanted <= p.Desired || p.Desired == 0 {
 				t.Fatalf("the story is wrong: %d wanted, %d desired", p.Wanted, p.Desired)
 			}
