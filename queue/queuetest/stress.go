@@ -89,6 +89,7 @@ func (s *stress) publish(jobs int) {
 			}
 		}
 		n += len(batch)
+		time.Sleep(rand.N(8 * time.Millisecond)) // even the fastest queue is meddled with while jobs still come
 	}
 }
 
@@ -103,7 +104,7 @@ func (s *stress) meddle() {
 		select {
 		case <-s.stop:
 			return
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(10 * time.Millisecond):
 		}
 		if _, err := s.q.Redrive(s.t.Context(), 50, rand.IntN(3) == 0); err != nil {
 			s.t.Errorf("redrive: %v", err)
