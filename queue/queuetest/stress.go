@@ -89,7 +89,7 @@ func (s *stress) publish(jobs int) {
 			}
 		}
 		n += len(batch)
-		time.Sleep(rand.N(8 * time.Millisecond)) // even the fastest queue is meddled with while jobs still come
+		time.Sleep(rand.N(20 * time.Millisecond)) // even the fastest queue is meddled with while jobs still come
 	}
 }
 
