@@ -146,7 +146,7 @@ type Settlement struct {
 	Verdict Verdict
 	// Result is kept for [Finder] after an Ack; at most [MaxPayload] bytes.
 	Result []byte
-	// Reason says why a Nack, Dead or Crash happened, for people; at most 4 KiB are kept.
+	// Reason says why a Nack, Release, Dead or Crash happened, for people; at most 4 KiB are kept.
 	Reason string
 	// Delay postpones the next delivery after a Nack or Release. Nil means the policy's backoff after a Nack
 	// and none after a Release.

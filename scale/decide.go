@@ -66,6 +66,9 @@ func Decide(p Policy, s State, o Observation, g Grant) (Decision, State) {
 	last := d.Steps[f.bound]
 	d.Reason, d.Subject = last.Reason, last.Subject
 	d.Sentence = d.Reason.sentence(d.Subject)
+	if d.Reason == IdleToZero && d.Desired == 0 && d.Current == 0 {
+		d.Sentence = "Nothing to do."
+	}
 	if d.Reason == DemandMet && d.Need.Binding == termUnmeasured {
 		d.Sentence = "As it is, until the first jobs have shown how long they take."
 	}

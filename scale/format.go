@@ -13,7 +13,7 @@ func num(x float64) string {
 	case abs == 0:
 		return "0"
 	case abs < 0.001:
-		return fmt.Sprintf("%.1g", x)
+		return "under 0.001"
 	case abs < 9995:
 		return digits(x)
 	case abs < 999.5e3:

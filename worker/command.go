@@ -88,7 +88,7 @@ func runCommand(ctx context.Context, job *Job, argv []string, opts CommandOption
 	case code == 0:
 		return out.buf.Bytes(), nil
 	case signalled:
-		return nil, Crashed(lines.explain(argv[0], "killed by "+sig))
+		return nil, Crashed(lines.explain(argv[0], "died of signal: "+sig))
 	default:
 		return nil, lines.explain(argv[0], "exit status "+strconv.Itoa(code))
 	}

@@ -31,7 +31,7 @@ func TestCommandExitCodesAreVerdicts(t *testing.T) {
 		{"65 is dead", "echo no such page >&2; exit 65", "dead", "no such page"},
 		{"69 releases", "exit 69", "release", ""},
 		{"others nack with the code and last words", "echo one >&2; echo two >&2; exit 64", "nack", "sh: exit status 64: one\ntwo"},
-		{"a signal is a crash", "kill -9 $$", "crash", "killed by killed"},
+		{"a signal is a crash", "kill -9 $$", "crash", "died of signal: killed"},
 		{"a segmentation fault is a crash", "kill -SEGV $$", "crash", "segmentation fault"},
 		{"a result as long as allowed", "head -c 262144 /dev/zero", "ack", ""},
 		{"a longer result is dead", "head -c 262145 /dev/zero", "dead", "262144 bytes"},

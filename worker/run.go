@@ -74,6 +74,10 @@ func (w *Worker) finish(h *held, result []byte, err error, busy time.Duration) {
 		w.log.Warn("job ended after its lease was lost; its outcome is dropped", "job", h.job.ID, "error", err)
 	default:
 		s := w.settlement(h, verdict(h, result, err))
+		if s.Action == protocol.Release && s.Error != "" && time.Since(w.warnedAt) > 30*time.Second {
+			w.warnedAt = time.Now() // a program that is down releases every job; once in a while is enough to be told
+			w.log.Warn("job given back", "job", h.job.ID, "error", s.Error)
+		}
 		w.log.Debug("job ended", "job", h.job.ID, "attempt", h.job.Attempt, "action", s.Action, "seconds", busy.Seconds(), "error", s.Error)
 		w.deliver(h, s, busy)
 	}
@@ -98,11 +102,11 @@ func verdict(h *held, result []byte, err error) protocol.Settlement {
 		return protocol.Settlement{Action: protocol.Nack, Error: pan.Error()}
 	case errors.As(err, &thr):
 		retry := protocol.SecondsOf(notAtOnce(thr.RetryAfter))
-		return protocol.Settlement{Action: protocol.Release, RetryIn: &retry,
+		return protocol.Settlement{Action: protocol.Release, RetryIn: &retry, Error: err.Error(),
 			Outcomes: map[string]string{thr.Downstream: string(downstream.Throttled)}}
 	case errors.As(err, &rel):
 		retry := protocol.SecondsOf(rel.after)
-		return protocol.Settlement{Action: protocol.Release, RetryIn: &retry}
+		return protocol.Settlement{Action: protocol.Release, RetryIn: &retry, Error: whyReleased(rel)}
 	case errors.As(err, &perm):
 		return protocol.Settlement{Action: protocol.Dead, Error: err.Error()}
 	case errors.As(err, &cra):
@@ -114,6 +118,14 @@ func verdict(h *held, result []byte, err error) protocol.Settlement {
 	default:
 		return protocol.Settlement{Action: protocol.Nack, Error: err.Error()}
 	}
+}
+
+// whyReleased is the cause that a release brought along, if any.
+func whyReleased(r *release) string {
+	if r.why == nil {
+		return ""
+	}
+	return r.Error()
 }
 
 // settlement completes s with the lease and what came of its downstreams: those that took an acknowledged job, or whose

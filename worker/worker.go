@@ -76,6 +76,7 @@ type Worker struct {
 	outbox   []*delivery        // settlements not delivered yet
 	totals   protocol.Totals
 	reported int64         // of totals.Runs
+	warnedAt time.Time     // of jobs that are given back
 	changed  chan struct{} // closed and replaced when any of the above changes
 }
 

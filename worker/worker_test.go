@@ -144,7 +144,7 @@ func TestHandlerErrorsAreVerdicts(t *testing.T) {
 		{name: "a permanent one is dead", err: fmt.Errorf("parse: %w", worker.Permanent(errors.New("not an image"))), state: queue.DeadState, reason: "parse: not an image"},
 		{name: "a release is no attempt", err: worker.ReleaseAfter(time.Hour), state: queue.Delayed, check: noAttempt},
 		{name: "throttled is no attempt", err: &worker.Throttled{Downstream: "llm", RetryAfter: time.Hour}, state: queue.Delayed, check: noAttempt},
-		{name: "a crash counts as such", err: worker.Crashed(errors.New("killed by killed")), state: queue.DeadState, reason: "killed by killed", check: func(r queue.Record) string {
+		{name: "a crash counts as such", err: worker.Crashed(errors.New("died of signal: killed")), state: queue.DeadState, reason: "died of signal: killed", check: func(r queue.Record) string {
 			if r.Crashes != 1 || r.DeadReason != queue.ReasonPoison {
 				return fmt.Sprintf("%d crashes, dead by %q", r.Crashes, r.DeadReason)
 			}

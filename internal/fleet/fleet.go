@@ -44,12 +44,16 @@ type worker struct {
 	firstAt    time.Time
 	seenAt     time.Time
 	held       map[string]lease
-	stray      int // busy slots whose job was taken away
+	settled    map[string]time.Time // leases that ended lately
+	stray      int                  // busy slots whose job was taken away
 	order      protocol.Order
 	// ordered ends when order is no longer run.
 	ordered context.Context //nolint:containedctx // it ends a wait and is handed to nobody as a call's context
 	tell    context.CancelFunc
 }
+
+// onItsWay is how long a report may have been on its way: what was given or ended meanwhile is not in it yet.
+const onItsWay = 2 * time.Second
 
 // lease is a lease a worker holds.
 type lease struct {
@@ -121,6 +125,7 @@ func (f *Fleet) Settled(name string, leases []string) {
 	}
 	for _, id := range leases {
 		delete(w.held, id)
+		w.settled[id] = time.Now()
 	}
 }
 
@@ -134,11 +139,19 @@ func (f *Fleet) Heartbeat(r protocol.HeartbeatRequest) protocol.Order {
 	f.lives[r.Incarnation] = life{totals: r.Totals, seenAt: w.seenAt}
 	// The report is older than what was claimed in the last moments.
 	reported := make(map[string]lease, len(r.Leases))
+	for id, at := range w.settled {
+		if w.seenAt.Sub(at) > onItsWay {
+			delete(w.settled, id)
+		}
+	}
 	for _, l := range r.Leases {
+		if _, over := w.settled[l.ID]; over {
+			continue
+		}
 		reported[l.ID] = lease{token: l.Token, givenAt: w.seenAt}
 	}
 	for id, l := range w.held {
-		if _, ok := reported[id]; !ok && w.seenAt.Sub(l.givenAt) < 2*time.Second {
+		if _, ok := reported[id]; !ok && w.seenAt.Sub(l.givenAt) < onItsWay {
 			reported[id] = l
 		}
 	}
@@ -154,7 +167,7 @@ func (f *Fleet) see(pool, name string) *worker {
 	now := time.Now()
 	w := f.workers[name]
 	if w == nil {
-		w = &worker{pool: pool, name: name, firstAt: now, order: protocol.Run, held: map[string]lease{}}
+		w = &worker{pool: pool, name: name, firstAt: now, order: protocol.Run, held: map[string]lease{}, settled: map[string]time.Time{}}
 		w.ordered, w.tell = context.WithCancel(context.Background())
 		f.workers[name] = w
 		f.started[pool]++

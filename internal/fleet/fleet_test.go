@@ -123,3 +123,17 @@ func TestASlotWithoutALeaseIsNotFree(t *testing.T) {
 		t.Errorf("%d slots busy after the handler returned, want 1", got)
 	}
 }
+
+// A report that was on its way when a lease ended does not bring it back: a worker never holds more than its slots.
+func TestLateReportDoesNotReviveALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fleet.New(time.Minute)
+		f.Claimed("p", "a", 4)
+		f.Given("a", []protocol.LeaseRef{{ID: "j1", Token: 7}})
+		f.Settled("a", []string{"j1"})
+		beat(f, "a", "l", 0, "j1") // sent before the settlement
+		if got := f.Pool("p").Busy; got != 0 {
+			t.Errorf("%d held after the settlement, want none", got)
+		}
+	})
+}
