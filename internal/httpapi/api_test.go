@@ -372,6 +372,15 @@ func TestABatchThatCannotBeKeptIsNotAccepted(t *testing.T) {
 	}
 }
 
+// What curl sends without a header is refused with the cure: a form is what another site's page could post.
+func TestContentTypeMustBeJSON(t *testing.T) {
+	a := newAPI(t, httpapi.Options{})
+	code, _, raw := a.do("POST", "/api/v1/jobs", `{"pool":"a","payload":1}`, "Content-Type", "application/x-www-form-urlencoded")
+	if code != http.StatusUnprocessableEntity || !bytes.Contains(raw, []byte("send Content-Type: application/json")) {
+		t.Errorf("%d %s, want a 422 that says what to send", code, raw)
+	}
+}
+
 func TestTokenGuardsEverythingButHealth(t *testing.T) {
 	a := newAPI(t, httpapi.Options{Token: "s3cret"})
 	for _, path := range []string{"/api/v1/jobs?state=ready", "/api/v1/pools", "/worker/v1/pools/a/claims"} {

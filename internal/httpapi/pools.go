@@ -26,7 +26,7 @@ const (
 	PoolStuck  PoolState = "stuck"   // work waits and nothing completes
 	PoolAtRisk PoolState = "at_risk" // the oldest job is older than the objective, or will be
 	PoolOK     PoolState = "ok"
-	PoolIdle   PoolState = "idle" // nothing waits and nothing runs
+	PoolIdle   PoolState = "idle" // nothing waits, runs or is delayed
 )
 
 // Pool is a pool at its last decision. An absent number is unknown, never zero.
@@ -238,7 +238,7 @@ func stateOf(r journal.Record) PoolState {
 		return PoolStuck
 	case late:
 		return PoolAtRisk
-	case o.Backlog.Value == 0 && o.InFlight.Value == 0:
+	case o.Backlog.Value == 0 && o.InFlight.Value == 0 && o.Delayed.Value == 0:
 		return PoolIdle
 	default:
 		return PoolOK

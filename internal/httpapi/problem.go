@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -57,12 +58,16 @@ func typeProblems(_ huma.Context, _ string, v any) (any, error) {
 	switch {
 	case m.Status == http.StatusRequestEntityTooLarge:
 		m.Type = problemTooLarge
+		m.Detail += ": send fewer or smaller jobs a request"
 	case m.Status == http.StatusNotFound:
 		m.Type = problemNotFound
 	case m.Status >= 500:
 		m.Type = problemInternal
 	default:
 		m.Type = problemInvalid
+		if len(m.Errors) == 1 && strings.HasPrefix(m.Errors[0].Message, "unknown content type") {
+			m.Detail = m.Errors[0].Message + "; send Content-Type: application/json"
+		}
 	}
 	return m, nil
 }
