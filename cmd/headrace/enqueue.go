@@ -11,6 +11,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,8 +48,9 @@ A job may name its pool; --pool is for those that do not. Fields: pool, payload,
 expires_in, headers. With --payload-only each line is a payload.
 
 Jobs go to the server in batches and are durable once they are counted. A batch that may not have arrived is sent again
-under the same idempotency key, so no job is enqueued twice. To make running the whole command again safe too, give
-jobs a key each, or --key-prefix, which makes one of the prefix and the line number.
+under the same idempotency key, so no job is enqueued twice; a server that is not there yet is waited for as well. To make
+running the whole command again safe too, give jobs a key each, or --key-prefix, which makes one of the prefix and the
+line number.
 
 A line that is no job is reported with its number, and the rest goes on; the exit code is then 3. An interrupt ends after
 the batch that is under way, says how many jobs were taken, and exits with 130.`,
@@ -134,7 +136,6 @@ type enqueuer struct {
 	bar      *progress
 	retryFor time.Duration
 
-	reached               bool // the server has answered before
 	taken, known, refused int64
 	next                  int // the first line that was not dealt with
 	unsure                int // the last line of a batch that was sent and not answered; 0: none
@@ -285,6 +286,7 @@ func (e *enqueuer) post(ctx context.Context, batch []jobLine) ([]json.RawMessage
 	body := append(append([]byte{'['}, bytes.Join(bodies, []byte{','})...), ']')
 	header := map[string]string{"Idempotency-Key": rand.Text()}
 	deadline := time.Now().Add(e.retryFor)
+	told := false
 	for try := 0; ; try++ {
 		// A request that is under way when the command is interrupted is waited for, so that what is counted is true.
 		once, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -294,7 +296,7 @@ func (e *enqueuer) post(ctx context.Context, batch []jobLine) ([]json.RawMessage
 		cancel()
 		var items []json.RawMessage
 		if err == nil {
-			e.reached, e.unsure = true, 0
+			e.unsure = 0
 			if items, err = answers(a, len(batch)); err == nil {
 				return items, nil
 			}
@@ -303,16 +305,16 @@ func (e *enqueuer) post(ctx context.Context, batch []jobLine) ([]json.RawMessage
 		if retry && !refused(err) {
 			e.unsure = batch[len(batch)-1].n
 		}
-		if u := (unreachable{}); errors.As(err, &u) && !e.reached && refused(err) {
-			return nil, err // nothing is there: waiting would only hide it
-		}
 		wait = max(wait, backoff(try))
 		if !retry || time.Now().Add(wait).After(deadline) {
 			return nil, err
 		}
-		if try == 2 { // not a hiccup
+		// A server that is not there may also be a wrong address: that is said at once. Else, a try or two may be a hiccup.
+		if u := (unreachable{}); !told && (try == 2 || errors.As(err, &u) && u.refused) {
+			told = true
 			e.bar.clear()
-			fmt.Fprintf(e.c.stderr, "waiting for the server, at most %v: %v\n", e.retryFor, err)
+			why, _, _ := strings.Cut(err.Error(), "\n")
+			fmt.Fprintf(e.c.stderr, "waiting for the server, at most %v (--retry-for): %s\n", e.retryFor, why)
 		}
 		select {
 		case <-ctx.Done():

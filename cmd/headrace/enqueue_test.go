@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,6 +170,76 @@ func TestEnqueueThatGivesUpSaysWhereItStopped(t *testing.T) {
 	if want := "lines 501 to 700 may or may not have been enqueued"; !strings.Contains(stderr, want) {
 		t.Errorf("no %q in %q", want, stderr)
 	}
+}
+
+// A pipeline may be started before the server, or while it restarts.
+func TestEnqueueWaitsForAServerThatIsDownAtItsStart(t *testing.T) {
+	s := newTestServer(t)
+	target := s.url
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"HEADRACE_SERVER": "http://" + addr, "HEADRACE_TOKEN": "hunter2"}
+
+	code, stdout, stderr := runWith(t.Context(), env, strings.NewReader("1\n"), "jobs", "enqueue", "--pool", "reports",
+		"--payload-only", "--retry-for", "300ms")
+	if code != exitUnreachable || stdout != "0 jobs enqueued\n" {
+		t.Errorf("nobody there: exit code %d, want %d; got %q", code, exitUnreachable, stdout)
+	}
+	if said := strings.Count(stderr, "waiting for the server, at most 300ms (--retry-for): cannot reach http://"+addr); said != 1 {
+		t.Errorf("said %d times that it waits, want once:\n%s", said, stderr)
+	}
+
+	up := make(chan struct{})
+	talk := &notice{want: "waiting for the server", seen: up}
+	var late *http.Server
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		<-up
+		proxyTo, _ := url.Parse(target) // it is a server's
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Errorf("take %s again: %v", addr, err)
+			return
+		}
+		late = &http.Server{Handler: httputil.NewSingleHostReverseProxy(proxyTo), ReadHeaderTimeout: time.Second}
+		go late.Serve(l)
+	}()
+	var out bytes.Buffer
+	code = run(t.Context(), []string{"jobs", "enqueue", "--pool", "reports", "--payload-only", "--retry-for", "20s"},
+		strings.NewReader("1\n2\n"), &out, talk, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	<-started
+	if late != nil {
+		defer late.Close()
+	}
+	if code != exitDone || out.String() != "2 jobs enqueued\n" {
+		t.Errorf("exit code %d, want %d; got %q and %q", code, exitDone, out.String(), talk.text.String())
+	}
+	if got := s.jobs("reports", "ready"); got != 2 {
+		t.Errorf("%d jobs in the queue, want 2", got)
+	}
+}
+
+// notice is a writer that tells when a text was written.
+type notice struct {
+	text bytes.Buffer
+	want string
+	seen chan struct{} // closed then; nil afterwards
+}
+
+func (n *notice) Write(p []byte) (int, error) {
+	n.text.Write(p)
+	if n.seen != nil && strings.Contains(n.text.String(), n.want) {
+		close(n.seen)
+		n.seen = nil
+	}
+	return len(p), nil
 }
 
 // Requests stay within what the server takes, whatever the size of the jobs.

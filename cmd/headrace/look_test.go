@@ -186,7 +186,7 @@ func TestPoolsSaysWhatToLookAtNext(t *testing.T) {
 
 func TestUnreachableServerSaysWhatToDo(t *testing.T) {
 	env := map[string]string{"HEADRACE_SERVER": "http://127.0.0.1:1"}
-	for _, args := range [][]string{{"pools"}, {"explain", "p"}, {"jobs", "get", "x"}, {"jobs", "enqueue", "--pool", "p", "--payload-only"}} {
+	for _, args := range [][]string{{"pools"}, {"explain", "p"}, {"jobs", "get", "x"}, {"jobs", "enqueue", "--pool", "p", "--payload-only", "--retry-for", "1ms"}} {
 		code, stdout, stderr := runWith(t.Context(), env, strings.NewReader("1\n"), args...)
 		if code != exitUnreachable || !strings.Contains(stderr, "Is `headrace up` running?") {
 			t.Errorf("%v: exit code %d, want %d; said\n%s%s", args, code, exitUnreachable, stdout, stderr)
