@@ -51,7 +51,7 @@ type Record struct {
 	// Times; zero means not (yet).
 	EnqueuedAt, ReadyAt, StartedAt, FinishedAt, ExpiresAt time.Time
 	Result                                                []byte
-	Error                                                 string // the last failure's text
+	Error                                                 string // why the last delivery that did not succeed failed or was given back
 	DeadReason                                            string // one of the Reason constants, when dead
 }
 

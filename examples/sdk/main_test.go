@@ -80,7 +80,7 @@ func TestWorkerOverTheProtocol(t *testing.T) {
 	}{
 		{queue.Succeeded, 1, "you said: hello", ""},
 		{queue.DeadState, 1, "", "provider: 400 Bad Request: I do not understand\n"},
-		{queue.Succeeded, 1, "you said: busy", ""}, // refused once, which is no attempt
+		{queue.Succeeded, 1, "you said: busy", "throttled by provider for 1s"}, // refused once, which is no attempt
 	} {
 		r, err := q.Await(deadline, ids[i])
 		if err != nil || r.State != want.state || r.Attempts != want.attempts || string(r.Result) != want.result || r.Error != want.err {

@@ -53,7 +53,7 @@ type Job struct {
 	ExpiresAt  *time.Time        `json:"expires_at,omitempty"`
 	Result     json.RawMessage   `json:"result,omitempty" doc:"What the worker returned: JSON as it is, other text as a string, other bytes as base64 with result_encoding."`
 	Encoding   string            `json:"result_encoding,omitempty" enum:"base64"`
-	Error      string            `json:"error,omitempty" doc:"Why the last attempt failed."`
+	Error      string            `json:"error,omitempty" doc:"Why the last delivery that did not succeed failed or was given back; kept when a later one succeeds."`
 	DeadReason string            `json:"dead_reason,omitempty" enum:"attempts,poison,rejected"`
 }
 
