@@ -102,7 +102,7 @@ func configure(opts Options, provider string) (*config.Config, error) {
 		"DEMO_HOLD":         fmt.Sprintf("%dms", hold.Milliseconds()),
 		"DEMO_DOWN":         "-50%/2s",
 	}
-	cfg, problems := config.Parse(filepath.Join(opts.Dir, "headrace.yaml"), configuration, func(name string) (string, bool) {
+	cfg, problems := config.Parse("headrace.yaml", configuration, func(name string) (string, bool) {
 		v, ok := values[name]
 		return v, ok
 	})
