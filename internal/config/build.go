@@ -287,6 +287,8 @@ func (b *builder) starts(v *value) Starts {
 		}
 	}
 	switch {
+	case len(written) == 0 && (v.misspelt["command"] || v.misspelt["worker"] || v.misspelt["http"]):
+		// said where it stands
 	case len(written) == 0:
 		b.fail(v, "command, worker or http", "it is not said what a worker runs")
 	case len(written) > 1:

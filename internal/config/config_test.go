@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -370,4 +371,56 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("what is shown differs (-file +shown):\n%s\n%s", diff, shown.String())
 		}
 	})
+}
+
+// A program that is not there is told before a pool of workers fails to start, unless nobody can tell.
+func TestAProgramThatIsNotFoundIsAWarning(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"bin/known": 0o755, "bin/plain": 0o644, "beside": 0o755} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("#!/bin/sh\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := func(name string) (string, bool) { return filepath.Join(dir, "bin"), name == "PATH" }
+	for _, tc := range []struct {
+		actuator string
+		env      func(string) (string, bool)
+		missing  string
+	}{
+		{`command: known x`, path, ""},
+		{`worker: known`, path, ""},
+		{`command: nosuchprogram x`, path, "nosuchprogram"},
+		{`worker: ["nosuchprogram"]`, path, "nosuchprogram"},
+		{`command: plain`, path, "plain"}, // it cannot be executed
+		{`command: bin`, path, "bin"},
+		{`command: beside`, path, "beside"},
+		{`command: ./beside`, path, ""},
+		{`command: ./known, dir: bin`, path, ""},
+		{`command: ./beside, dir: bin`, path, "./beside"},
+		{`command: ` + filepath.Join(dir, "beside"), path, ""},
+		{`command: known, env: { PATH: /nowhere }`, path, "known"},
+		{`command: nosuchprogram`, nil, ""},
+	} {
+		text := "version: 1\npools:\n  p:\n    objective: { oldest_age: 10s }\n    replicas: { max: 2 }\n    actuator: { " + tc.actuator + " }\n"
+		cfg, problems := Parse(filepath.Join(dir, "headrace.yaml"), []byte(text), tc.env)
+		if cfg == nil {
+			t.Errorf("%s: %v", tc.actuator, problems)
+			continue
+		}
+		var got []string
+		for _, p := range problems {
+			got = append(got, p.Message)
+		}
+		var want []string
+		if tc.missing != "" {
+			want = []string{strconv.Quote(tc.missing) + " is not found here: workers could not start"}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: (-want +got)\n%s", tc.actuator, d)
+		}
+	}
 }

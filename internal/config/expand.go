@@ -49,6 +49,13 @@ func fromSystem(dir string, env func(string) (string, bool)) lookups {
 	}}
 }
 
+// variable returns the name in a text that is ${env:NAME} and nothing else.
+func variable(text string) (name string, whole bool) {
+	name, begins := strings.CutPrefix(text, "${env:")
+	name, ends := strings.CutSuffix(name, "}")
+	return name, begins && ends && !strings.ContainsAny(name, ":}$")
+}
+
 // expand fills in ${env:NAME}, ${env:NAME:-otherwise} and ${file:PATH}. $${ stands for ${. What is filled in is
 // never read as YAML nor expanded again. filled says that something was put in place; secret, that it came
 // from the environment or a file and must not be shown.

@@ -38,10 +38,13 @@ func golden(t *testing.T, file string, got []byte) {
 
 const sesame = "open-sesame-4711"
 
-// env answers as an environment with one secret in it.
+// env answers as an environment with one secret, and a variable without a value, in it.
 func env(name string) (string, bool) {
-	if name == "SECRET" {
+	switch name {
+	case "SECRET":
 		return sesame, true
+	case "EMPTY":
+		return "", true
 	}
 	return "", false
 }

@@ -36,7 +36,12 @@ var planned = map[string]bool{
 	"tenants": true, "breaker": true, "budget": true, "class": true, "window": true, "done_by": true, "on_demand_min": true,
 	"dsn": true, "region": true, "namespace": true, "deployment": true, "memory": true, "tokens_file": true,
 	"honour": true, "health": true, "shares": true, "prometheus": true, "priority": true, "forecast": true,
+	"schedule": true, "floor": true, "cron": true, "tz": true, "classes": true, "keda": true, "max_backlog": true,
+	"max_drain": true, "max_replicas": true, "roles": true,
 }
+
+// plannedLimits are limits of downstreams that are no rates.
+var plannedLimits = map[string]bool{"concurrency": true, "connections": true, "reserved": true}
 
 // plannedWords are the same for values.
 var plannedWords = map[string]bool{

@@ -102,7 +102,7 @@ func read(inputs []input, dir string, look lookups) (*Config, Problems) {
 	if probs.found.Errors() > 0 {
 		return nil, probs.sorted()
 	}
-	sense(root, cfg, probs)
+	sense(root, cfg, look.env, probs)
 	return cfg, probs.sorted()
 }
 

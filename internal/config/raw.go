@@ -42,7 +42,7 @@ func parseYAML(src *source, text []byte, probs *collector) *raw {
 	var doc yaml.Node
 	// Repeated keys are found later, with their places and all of them.
 	if err := yaml.Load(text, &doc, yaml.WithUniqueKeys(false)); err != nil {
-		line, col, message := explainYAML(err)
+		line, col, message := explainYAML(src, err)
 		hint := ""
 		if line <= len(src.lines) && strings.Contains(src.lines[line-1], "${") {
 			hint = "inside { } and [ ], a value with ${…} must stand in quotes"
@@ -60,6 +60,10 @@ func parseYAML(src *source, text []byte, probs *collector) *raw {
 	return r
 }
 
+func indentedByTab(line string) bool {
+	return strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t")
+}
+
 func badUTF8(src *source) (line, col int, ok bool) {
 	for i, l := range src.lines {
 		if utf8.ValidString(l) {
@@ -74,7 +78,7 @@ func badUTF8(src *source) (line, col int, ok bool) {
 	return 0, 0, true
 }
 
-func explainYAML(err error) (line, col int, message string) {
+func explainYAML(src *source, err error) (line, col int, message string) {
 	var le *yaml.LoadError
 	if !errors.As(err, &le) {
 		return 1, 1, "not YAML: " + err.Error()
@@ -87,6 +91,10 @@ func explainYAML(err error) (line, col int, message string) {
 		return 1, 1, "the file has several documents; give each its own file in a directory"
 	}
 	mark := le.Mark
+	if tab := strings.Contains(message, "cannot start any token") || strings.Contains(message, "a tab character"); tab &&
+		mark.Line >= 1 && mark.Line <= len(src.lines) && indentedByTab(src.lines[mark.Line-1]) {
+		return mark.Line, 1, "not YAML: YAML forbids tabs for indentation"
+	}
 	if le.ContextMark.Line > 0 && le.ContextMark.Line != mark.Line {
 		// The parser notices an open bracket or quote at the end of the file; the mistake is where it began.
 		mark = le.ContextMark

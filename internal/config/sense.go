@@ -3,13 +3,16 @@ package config
 import (
 	"fmt"
 	"math"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 )
 
 // sense is the third pass: warnings about a file that is valid and may still not do what its author wants.
 // It speaks only of what the file says; what is measured later is explained later.
-func sense(root *value, cfg *Config, probs *collector) {
-	s := senser{probs, root, cfg}
+func sense(root *value, cfg *Config, env func(string) (string, bool), probs *collector) {
+	s := senser{probs, root, cfg, env}
 	s.server()
 	s.unused()
 	pools := root.field("pools")
@@ -34,6 +37,7 @@ type senser struct {
 	probs *collector
 	root  *value
 	cfg   *Config
+	env   func(string) (string, bool)
 }
 
 func (s senser) warn(v *value, hint, format string, args ...any) {
@@ -87,6 +91,7 @@ func (s senser) pool(v *value, p Pool) {
 	if cycle := s.cfg.Server.Cycle; age > 0 && age < 2*cycle {
 		s.warn(v.field("objective", "oldest_age"), "shorten server.cycle", "oldest_age %s is less than two evaluations (server.cycle %s)", formatDuration(age), formatDuration(cycle))
 	}
+	s.program(v, p)
 	if p.Scale.ServiceTime > 0 {
 		s.serviceTime(v, p)
 	}
@@ -113,6 +118,50 @@ func (s senser) serviceTime(v *value, p Pool) {
 				"%s is fully used by about %s: max %d will not be reached", u.Downstream, plural(enough, "busy replica"), p.Scale.Max)
 		}
 	}
+}
+
+// program warns of one that workers would not find either: the file may be written on one machine and meant for another.
+func (s senser) program(v *value, p Pool) {
+	for _, run := range []struct {
+		v    *value
+		argv []string
+	}{{v.field("actuator", "command"), p.Starts.Command}, {v.field("actuator", "worker"), p.Starts.Worker}} {
+		if len(run.argv) == 0 || s.found(run.argv[0], p) {
+			continue
+		}
+		shown := strconv.Quote(run.argv[0])
+		if run.v.secret {
+			shown = hidden
+		}
+		s.warn(run.v, "", "%s is not found here: workers could not start", shown)
+	}
+}
+
+// found reports whether a pool's workers find a program: by its path from their directory, or in their PATH.
+func (s senser) found(program string, p Pool) bool {
+	if strings.ContainsRune(program, '/') || filepath.IsAbs(program) {
+		if !filepath.IsAbs(program) {
+			program = filepath.Join(p.Starts.Dir, program)
+		}
+		_, err := exec.LookPath(program)
+		return err == nil
+	}
+	path, known := string(p.Starts.Env["PATH"]), true
+	if path == "" {
+		path, known = s.env("PATH")
+	}
+	if !known {
+		return true // nobody can tell
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue // what stands there depends on where one stands: it is not run
+		}
+		if _, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (s senser) limit(u Use) DownstreamLimit {

@@ -155,7 +155,9 @@ func (s *shaper) block(v *value, r *raw) {
 			k = v.key.each
 			if !v.key.names.re.MatchString(name) {
 				s.fail(p.key.at, path, fmt.Sprintf("%q cannot name a %s", name, v.key.names.what), v.key.names.rule)
-				continue
+				if name == "<<" || p.value.kind != yaml.MappingNode {
+					continue
+				} // else what is wrong inside is said as well
 			}
 		}
 		if k == nil {
@@ -280,6 +282,8 @@ func (s *shaper) refuse(v *value, r *raw, text string, err error) {
 	switch {
 	case plannedWords[text] && k.words != nil:
 		hint = "not in this version"
+	case plannedLimits[v.name] && v.parent != nil && v.parent.name == "limits":
+		hint = "not in this version: limits are rates, such as 3000/min"
 	case k.hint != nil && !v.secret:
 		hint = k.hint(text)
 	}
@@ -289,6 +293,10 @@ func (s *shaper) refuse(v *value, r *raw, text string, err error) {
 	message := fmt.Sprintf("%s is not %s: %s", shown, k.name, err)
 	if errors.Is(err, errNot) {
 		message = fmt.Sprintf("%s is not %s", shown, k.name)
+	}
+	if name, whole := variable(r.text); whole && text == "" {
+		message = fmt.Sprintf("environment variable %s is empty", name)
+		hint = "set it, or give what holds otherwise: ${env:" + name + ":-…}"
 	}
 	s.fail(r.at, v.path, message, hint)
 }
