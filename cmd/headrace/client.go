@@ -195,7 +195,7 @@ func (p problem) Error() string {
 	}
 	switch p.Status {
 	case http.StatusUnauthorized:
-		text += "\n  Put the server's token in HEADRACE_TOKEN, or name a file that holds it with --token-file."
+		text += "\n  Name the token: HEADRACE_TOKEN, --token-file or HEADRACE_TOKEN_FILE."
 	case http.StatusForbidden:
 		text += "\n  Ask the server by a loopback address, or configure a token."
 	}

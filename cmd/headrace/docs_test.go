@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -241,6 +242,9 @@ func TestCommandsOfTheDocsParse(t *testing.T) {
 func TestConfigurationsOfTheDocsAreGood(t *testing.T) {
 	check := func(t *testing.T, name, text string) {
 		cfg, problems := config.Parse(filepath.Join(t.TempDir(), "headrace.yaml"), []byte(text), func(string) (string, bool) { return "", false })
+		problems = slices.DeleteFunc(problems, func(p config.Problem) bool { // the reader's programs are not here
+			return p.Severity == config.Warning && strings.HasSuffix(p.Message, " is not found here: workers could not start")
+		})
 		if cfg == nil || len(problems) > 0 {
 			var told bytes.Buffer
 			_ = problems.Print(&told)

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"os/exec"
 	"strconv"
@@ -61,12 +63,20 @@ The first SIGTERM or SIGINT finishes what runs, for at most --grace; a second on
 				level = slog.LevelDebug
 			}
 			log := slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: level})).With("worker", f.worker)
-			conn := worker.Dial(c.server, f.pool, worker.DialOptions{Worker: f.worker, TokenFile: f.tokenFile})
+			if err := f.admission(cmd.Context(), c); err != nil {
+				return err
+			}
+			conn := worker.Dial(c.server, f.pool, worker.DialOptions{
+				Worker: f.worker, Token: c.getenv("HEADRACE_TOKEN", ""), TokenFile: f.tokenFile,
+			})
 			w := worker.New(conn, handler, worker.Options{
 				Slots: f.slots, Grace: f.grace, StartDelay: max(f.startDelay, 1), Log: log,
 			})
 			if err := w.RunUntilSignal(cmd.Context()); err != nil {
 				if errors.Is(err, worker.ErrRefused) {
+					if plain := f.admission(cmd.Context(), c); plain != nil {
+						return plain
+					}
 					return exitError{exitDenied, fmt.Errorf("work for pool %s: %w", f.pool, err)}
 				}
 				return fmt.Errorf("work for pool %s: %w", f.pool, err)
@@ -77,7 +87,7 @@ The first SIGTERM or SIGINT finishes what runs, for at most --grace; a second on
 	flags := cmd.Flags()
 	flags.StringVar(&f.pool, "pool", env.Pool, "pool to work for (HEADRACE_POOL)")
 	flags.StringVar(&f.worker, "worker", env.Worker, "unique name of this worker (HEADRACE_WORKER)")
-	flags.StringVar(&f.tokenFile, "token-file", env.TokenFile, "file that holds the bearer token (HEADRACE_TOKEN_FILE)")
+	flags.StringVar(&f.tokenFile, "token-file", env.TokenFile, "file that holds the bearer token (HEADRACE_TOKEN_FILE); HEADRACE_TOKEN is the token itself")
 	flags.StringVar(&f.httpURL, "http", "", "post each job to this URL")
 	flags.StringArrayVar(&f.throttle, "throttle", nil, "with --http: DOWNSTREAM=STATUS[,STATUS], answers that mean that the downstream had too many calls")
 	flags.IntVar(&f.slots, "slots", env.Slots, "jobs at a time (HEADRACE_SLOTS)")
@@ -88,6 +98,26 @@ The first SIGTERM or SIGINT finishes what runs, for at most --grace; a second on
 		flags.Lookup("worker").DefValue = "HOST-PID-RANDOM" // help reads the same everywhere
 	}
 	return cmd
+}
+
+// admission returns why this worker would be refused: a token file that cannot be read, a token that is not the server's,
+// a pool that it does not have. A server that does not answer, or not now, is no reason: a worker waits for it.
+func (f workFlags) admission(ctx context.Context, c *cli) error {
+	asking := *c
+	asking.tokenFile = f.tokenFile
+	if !strings.Contains(asking.server, "://") {
+		asking.server = "http://" + asking.server // as worker.Dial does
+	}
+	cl, err := asking.client()
+	if err != nil {
+		return err
+	}
+	cl.timeout = min(cl.timeout, 5*time.Second)
+	_, err = cl.get(ctx, "/api/v1/pools/"+url.PathEscape(f.pool)+"/series", map[string]string{"since": time.Now().UTC().Format(time.RFC3339)})
+	if p := (problem{}); errors.As(err, &p) && (p.Status == http.StatusUnauthorized || p.Status == http.StatusNotFound) {
+		return p
+	}
+	return nil
 }
 
 // throttles reads the --throttle flags.
