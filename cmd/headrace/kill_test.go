@@ -38,12 +38,14 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 
 // system is a running `headrace up` in a directory of its own, which survives its restarts.
 type system struct {
-	t    *testing.T
-	dir  string
-	url  string // of the API, another one after each start
-	cmd  *exec.Cmd
-	talk *os.File // what it says is read from here
-	log  *os.File // and kept here
+	t   *testing.T
+	dir string
+	url string // of the API, another one after each start
+	cmd *exec.Cmd
+	// background starts it as "headrace up &" in a script does: with SIGINT ignored.
+	background bool
+	talk       *os.File // what it says is read from here
+	log        *os.File // and kept here
 
 	logged sync.WaitGroup
 }
@@ -85,7 +87,11 @@ func (s *system) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.cmd = exec.Command(bin, "up", "--config", filepath.Join(s.dir, "headrace.yaml"))
+	args := []string{bin, "up", "--config", filepath.Join(s.dir, "headrace.yaml")}
+	if s.background {
+		args = append([]string{"sh", "-c", `trap "" INT; exec "$@"`, "sh"}, args...)
+	}
+	s.cmd = exec.Command(args[0], args[1:]...)
 	s.cmd.Env = append(os.Environ(), "SYSTEM="+s.dir)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -383,6 +389,58 @@ actuator: { command: [sh, -c, "read t; echo working >&2; sleep $t; echo done"], 
 	}
 }
 
+// TestASecondInterruptEndsAtOnce: also where the shell had interrupts ignored. No worker is left, and nothing is lost.
+func TestASecondInterruptEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, background := range []bool{false, true} {
+		t.Run(fmt.Sprintf("background %v", background), func(t *testing.T) {
+			t.Parallel()
+			s := newSystem(t, `
+objective: { oldest_age: 5s }
+replicas: { min: 1, max: 1 }
+lease: { for: 2s, heartbeat: 500ms, max: 10m }
+actuator: { command: [sh, -c, "read t; sleep $t"], grace: 50s }`)
+			s.kill()
+			s.background = background
+			s.start()
+			id := s.enqueue(1, `60`)[0]
+			s.until(20*time.Second, "the job to run", func() bool { return s.job(id).State == "leased" })
+			cmd := s.cmd
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			interrupt := func() {
+				if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+					t.Fatal(err)
+				}
+			}
+			interrupt()
+			s.until(10*time.Second, "the drain", func() bool {
+				said, _ := os.ReadFile(s.log.Name())
+				return bytes.Contains(said, []byte("draining; interrupt again"))
+			})
+			select {
+			case err := <-ended:
+				t.Fatalf("the first interrupt ended it: %v", err)
+			case <-time.After(300 * time.Millisecond):
+			}
+			interrupt()
+			select {
+			case err := <-ended:
+				if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+					t.Errorf("exit code %d, want %d: %v", code, exitInterrupted, err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("still there 10 s after the second interrupt")
+			}
+			s.cmd = nil
+			s.until(10*time.Second, "the workers' end", func() bool { return len(s.processes()) == 0 })
+			s.start()
+			s.until(20*time.Second, "the job to run again", func() bool { return s.job(id).State == "leased" })
+			s.kill()
+		})
+	}
+}
+
 // TestANoticeFromADyingWorker: a worker that exits with 2 is quoted with its own last words.
 func TestANoticeFromADyingWorker(t *testing.T) {
 	t.Parallel()
@@ -444,6 +502,11 @@ actuator: { command: [sh, -c, "read t; sleep $t; echo done"], grace: 6s }`)
 	}
 	if left := s.processes(); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+	s.logged.Wait()
+	said, err := os.ReadFile(s.log.Name())
+	if want := "\ndrained: of the jobs that ran, 3 finished, 1 given back\n"; err != nil || strings.Count(string(said), want) != 1 {
+		t.Errorf("it does not end with %q: %v", want, err)
 	}
 	s.start()
 	at := time.Now()

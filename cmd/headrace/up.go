@@ -49,7 +49,9 @@ included.`,
 				fmt.Fprintln(c.stderr, "draining; interrupt again to end at once")
 			})
 			defer hurry()
-			return a.Run(ctx)
+			err = a.Run(ctx)
+			fmt.Fprintln(c.stderr, a.Drained())
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&insecure, "insecure", false, "listen on an address that is not loopback without a token")
@@ -57,15 +59,39 @@ included.`,
 	return cmd
 }
 
-// untilSignal ends with ctx, and also when the terminal goes away (unless that is ignored, as under nohup). The next
-// signal then has its usual effect. What reads the log going away first, as in "headrace up | tee log" at a Ctrl-C, does
-// not end the process before its workers have finished.
+// untilSignal ends with ctx and at a SIGINT, SIGTERM or SIGHUP (unless that is ignored, as under nohup). A second signal
+// ends the process, whatever the shell that started it in the background had it ignore; the guards of the workers notice
+// and kill them. What reads the log going away first, as in "headrace up | tee log" at a Ctrl-C, does not end the process
+// before its workers have finished.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write fails instead; to ignore it would be inherited by workers
-	stop := func() {}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
-		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+		signal.Notify(signals, syscall.SIGHUP)
 	}
-	usual := context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) })
-	return ctx, func() { usual(); stop() }
+	ctx, drain := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		for first := true; ; first = false {
+			select {
+			case <-over:
+				return
+			case got := <-signals:
+				if !first {
+					os.Exit(endedBy(got))
+				}
+				drain()
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(over); drain() }
+}
+
+// endedBy is the exit code of a process that a signal ended, as shells have it.
+func endedBy(s os.Signal) int {
+	if n, ok := s.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return exitInterrupted
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/headrace/headrace/downstream"
@@ -59,6 +60,7 @@ type App struct {
 	queues   *queues
 	journal  *journalsqlite.Journal
 	workers  *workers
+	drained  Drained
 	closers  []io.Closer // in the order they were opened
 }
 
@@ -88,6 +90,9 @@ func Open(ctx context.Context, cfg *config.Config, opts Options) (_ *App, err er
 		}
 	}()
 	if a.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Server.Listen); err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("%s is in use: is another `headrace up` running? Stop it, or set server.listen (HEADRACE_LISTEN)", cfg.Server.Listen)
+		}
 		return nil, fmt.Errorf("listen on server.listen: %w", err)
 	}
 	a.closers = append(a.closers, a.listener)
@@ -162,7 +167,9 @@ func (a *App) Run(ctx context.Context) error {
 
 	// No decision is made any more. Workers drain; their last settlements still arrive.
 	down := context.WithoutCancel(ctx)
+	before := a.queues.count(down)
 	err = errors.Join(err, a.workers.close(down))
+	a.drained = a.queues.count(down).since(before)
 	err = errors.Join(err, a.server.end(down, 2*time.Second))
 	<-served
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -170,6 +177,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	return errors.Join(err, a.close())
 }
+
+// Drained says what became of the jobs that ran when [App.Run] was told to end. It is known when Run has returned.
+func (a *App) Drained() Drained { return a.drained }
 
 func (a *App) close() error {
 	var errs []error
