@@ -214,6 +214,11 @@ func TestEnqueueWaitsForAServerThatIsDownAtItsStart(t *testing.T) {
 	var out bytes.Buffer
 	code = run(t.Context(), []string{"jobs", "enqueue", "--pool", "reports", "--payload-only", "--retry-for", "20s"},
 		strings.NewReader("1\n2\n"), &out, talk, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	select {
+	case <-up:
+	default:
+		t.Fatalf("it did not say that it waits; exit code %d: %s", code, talk.text.String())
+	}
 	<-started
 	if late != nil {
 		defer late.Close()
