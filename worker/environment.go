@@ -15,7 +15,8 @@ type Environment struct {
 	Server    string        // HEADRACE_SERVER; default http://127.0.0.1:8480
 	Pool      string        // HEADRACE_POOL
 	Worker    string        // HEADRACE_WORKER; default made by [Name]
-	TokenFile string        // HEADRACE_TOKEN_FILE; empty: no token
+	TokenFile string        // HEADRACE_TOKEN_FILE; wins over Token
+	Token     string        // HEADRACE_TOKEN; empty: no token
 	Slots     int           // HEADRACE_SLOTS, the pool's concurrency; default 1
 	Grace     time.Duration // HEADRACE_GRACE, such as 30s; zero: the default of [Options]
 }
@@ -24,7 +25,7 @@ type Environment struct {
 func ReadEnvironment(getenv func(string) string) (Environment, error) {
 	e := Environment{
 		Server: getenv("HEADRACE_SERVER"), Pool: getenv("HEADRACE_POOL"), Worker: getenv("HEADRACE_WORKER"),
-		TokenFile: getenv("HEADRACE_TOKEN_FILE"),
+		TokenFile: getenv("HEADRACE_TOKEN_FILE"), Token: getenv("HEADRACE_TOKEN"),
 	}
 	if e.Server == "" {
 		e.Server = "http://127.0.0.1:8480"
@@ -52,7 +53,7 @@ func ReadEnvironment(getenv func(string) string) (Environment, error) {
 
 // Dial connects as the environment says.
 func (e Environment) Dial() *Remote {
-	return Dial(e.Server, e.Pool, DialOptions{Worker: e.Worker, TokenFile: e.TokenFile})
+	return Dial(e.Server, e.Pool, DialOptions{Worker: e.Worker, TokenFile: e.TokenFile, Token: e.Token})
 }
 
 // RunUntilSignal is [Worker.Run] for a whole process: the first SIGTERM, SIGINT or SIGHUP (unless that is ignored, as
