@@ -89,15 +89,16 @@ type Loop struct {
 // pool is what the loop remembers of a pool between steps.
 type pool struct {
 	Pool
-	memory   memory
-	stats    source[queue.Stats]
-	count    source[actuator.Count]
-	seen     map[string]bool // workers that have been seen working
-	since    time.Time       // of the first count in this process
-	acted    bool            // Scale was called since this process started
-	recorded time.Time
-	trouble  string // what the actuator said when it was last counted
-	last     journal.Record
+	memory    memory
+	stats     source[queue.Stats]
+	count     source[actuator.Count]
+	seen      map[string]bool // workers that have been seen working
+	since     time.Time       // of the first count in this process
+	acted     bool            // Scale was called since this process started
+	recorded  time.Time
+	trouble   string // what the actuator said when it was last counted
+	givenBack givenBack
+	last      journal.Record
 }
 
 // memory is what survives a restart.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -402,4 +403,40 @@ func BenchmarkStep(b *testing.B) {
 		now = now.Add(time.Second)
 		l.Step(b.Context(), now)
 	}
+}
+
+// Jobs that are given back again and again while none ends are told of: nothing fails, and hardly anything waits.
+func TestJobsThatAreOnlyGivenBackAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var released int64
+		ended := 3.0
+		q := source(func(context.Context) (queue.Stats, error) {
+			now := time.Now()
+			return queue.Stats{
+				Backlog: queue.Exactly(0, now), InFlight: queue.Exactly(1, now), Completions: queue.Exactly(ended, now),
+				Totals: map[string]int64{"released": released},
+			}, nil
+		})
+		l := newLoop(t, &journaltest.Memory{}, control.Pool{Policy: policy("p"), Queue: q, Actuator: &target{n: 1}})
+		after := func(seconds int, each func()) string {
+			for range seconds {
+				each()
+				l.Step(t.Context(), time.Now())
+				time.Sleep(time.Second)
+			}
+			return l.Latest()[0].Trouble
+		}
+		if got := after(30, func() { released++; ended++ }); got != "" {
+			t.Errorf("while jobs end too: %q", got)
+		}
+		if got := after(9, func() { released++ }); got != "" {
+			t.Errorf("after nine seconds: %q, want nothing yet", got)
+		}
+		if got := after(30, func() { released++ }); !strings.Contains(got, "given back") {
+			t.Errorf("after 39 seconds: %q, want it told", got)
+		}
+		if got := after(1, func() { ended++ }); got != "" {
+			t.Errorf("after one ended: %q", got)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -77,10 +78,12 @@ func (l *Loop) observePool(ctx context.Context, p *pool, now time.Time, deadline
 	o := scale.Observation{At: now}
 	sample := estimate.Sample{At: now, Frozen: frozen(p.last)}
 
+	returned := ""
 	stats, err := p.stats.take(deadline)
 	if err != nil {
 		o.Unread = "queue: " + err.Error()
 	} else {
+		returned = p.givenBack.see(stats, now)
 		o.Backlog, o.InFlight = known(stats.Backlog), known(stats.InFlight)
 		o.Delayed, o.NextDue = known(stats.Delayed), known(stats.NextDue)
 		o.OldestAge, o.Completions = known(stats.OldestAge), known(stats.Completions)
@@ -102,7 +105,7 @@ func (l *Loop) observePool(ctx context.Context, p *pool, now time.Time, deadline
 	if err != nil {
 		o.Replicas.Refused = "count workers: " + err.Error()
 	} else {
-		p.trouble = count.Trouble
+		p.trouble = cmp.Or(count.Trouble, returned)
 		working := map[string]time.Time{}
 		for _, w := range members.Workers {
 			working[w.Name] = w.FirstAt

@@ -24,7 +24,7 @@ type PoolState string
 const (
 	PoolUnread PoolState = "unread"  // its queue or its workers cannot be read
 	PoolStuck  PoolState = "stuck"   // work waits and nothing completes
-	PoolAtRisk PoolState = "at_risk" // the oldest job is older than the objective, or will be
+	PoolAtRisk PoolState = "at_risk" // the oldest job is older than the objective, or something is wrong with the workers
 	PoolOK     PoolState = "ok"
 	PoolIdle   PoolState = "idle" // nothing waits, runs or is delayed
 )
@@ -56,7 +56,7 @@ type Pool struct {
 	Unread      string       `json:"unread,omitempty" doc:"Why the queue could not be read."`
 	Alarms      []string     `json:"alarms,omitempty"`
 	Mode        string       `json:"mode" enum:"act,observe"`
-	Trouble     string       `json:"trouble,omitempty" doc:"What the actuator could not do, or what is wrong with its workers, such as a command that keeps dying."`
+	Trouble     string       `json:"trouble,omitempty" doc:"What the actuator could not do, or what is wrong with its workers, such as a command that keeps dying or jobs that are only ever given back."`
 }
 
 // PoolList is all pools, by name.
@@ -236,7 +236,7 @@ func stateOf(r journal.Record) PoolState {
 		return PoolUnread
 	case d.Reason == scale.Stuck || d.Drain.State == "stalled" && late:
 		return PoolStuck
-	case late:
+	case late, r.Trouble != "":
 		return PoolAtRisk
 	case o.Backlog.Value == 0 && o.InFlight.Value == 0 && o.Delayed.Value == 0:
 		return PoolIdle

@@ -21,7 +21,8 @@ type Record struct {
 	Grant       scale.Grant       `json:"grant"`
 	Decision    scale.Decision    `json:"decision"`
 	Outcome     Outcome           `json:"outcome"`
-	// Trouble is what the actuator said of its workers: that they keep dying, or wait for room. It decides nothing.
+	// Trouble is what an operator should look at: workers that keep dying or wait for room, jobs that are only ever given
+	// back. It decides nothing.
 	Trouble string `json:"trouble,omitempty"`
 }
 
