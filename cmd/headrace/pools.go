@@ -85,9 +85,9 @@ func newPoolsCmd(c *cli) *cobra.Command {
 		Long: `Show how every pool is doing, the worst first.
 
 States: ◌ unread (its queue or workers cannot be read), ■ stuck (work waits, nothing completes), ▲ at risk (the oldest
-job is over the objective), ● ok, ○ idle. (observe): decided and explained, and nothing is changed. A number that is
-not known is –, never 0. REPLICAS is what was decided; after ▸ stands what demand asks for when that is more, and HELD
-BY what holds it back.`,
+job is over the objective, or workers are in trouble: they keep dying, or only ever give their jobs back), ● ok, ○ idle.
+(observe): decided and explained, and nothing is changed. A number that is not known is –, never 0. REPLICAS is what was
+decided; after ▸ stands what demand asks for when that is more, and HELD BY what holds it back.`,
 		Example: "  headrace pools\n  headrace pools -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -112,7 +112,7 @@ type jobReader struct {
 func (jr jobReader) read(raw json.RawMessage, at string) (j JobInput, p *huma.ErrorModel) {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
-		return j, newProblem(http.StatusBadRequest, problemInvalid, err.Error())
+		return j, newProblem(http.StatusUnprocessableEntity, problemInvalid, err.Error())
 	}
 	res := &huma.ValidateResult{}
 	huma.Validate(jr.registry, jr.schema, huma.NewPathBuffer([]byte(at), len(at)), huma.ModeWriteToServer, v, res)
